@@ -1,0 +1,100 @@
+"""An algorithm is the tuple of answers to the slots' questions. It holds no state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.types import Batch, Context, Forward
+from fedstep.core.vec import State, Vec, finite, lift
+from fedstep.corrections.base import Correction
+from fedstep.local.solver import LocalSolver
+from fedstep.local.trace import Trace
+from fedstep.server.clients import Equal, Weighting
+from fedstep.server.readouts import Last, Readout
+from fedstep.server.rules import ServerRule, Step
+
+
+@dataclass(frozen=True)
+class Server:
+    """All that the server knows between rounds: tensors and two counters."""
+
+    x: Vec
+    readout: Vec
+    shared: State
+    rule: State
+    round: int
+    horizon: int
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What goes down the wire."""
+
+    x: Vec
+    shared: State
+    round: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """What comes back from a client, or from a block: the sum for the server; memory and trace stay behind."""
+
+    aggregate: Aggregate
+    memory: State
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Three pure calls a round: `broadcast`, `client`, `absorb`."""
+
+    local: LocalSolver
+    server: ServerRule = Step()
+    correction: Correction = Correction()
+    weighting: Weighting = Equal()
+    readout: Readout = Last()
+
+    def init(self, x: Vec, horizon: int = 0) -> Server:
+        """The state before the first of `horizon` planned rounds."""
+        return Server(x, x, self.correction.shared_init(x), self.server.init(x), 0, horizon)
+
+    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+        """What a client remembers before its first round."""
+        return {**self.correction.memory_init(x), **self.local.memory_init(x)}
+
+    def broadcast(self, server: Server) -> Broadcast:
+        return Broadcast(server.x, server.shared, server.round)
+
+    def client(
+        self,
+        sent: Broadcast,
+        memory: State,
+        forward: Forward,
+        batches: Iterable[tuple[Batch, Tensor | None]],
+        samples: Tensor,
+    ) -> Update:
+        """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
+        ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
+        begin = self.correction.start(ctx).expand(*samples.shape, -1)
+        x, trace, remembered = self.local(ctx, begin, batches, self.correction.terms())
+        delta, kept, message = self.correction.finish(ctx, x, trace)
+        after = {**kept, **remembered}
+        ok = finite(delta)  # a client whose update is refused must not remember what spoilt it
+        after = {name: torch.where(lift(ok, value), value, memory[name]) for name, value in after.items()}
+        return Update(Aggregate.of(delta, message, self.weighting(samples)), after, trace)
+
+    def absorb(self, server: Server, agg: Aggregate, population: int) -> Server:
+        """The server's step. A round in which no client counted leaves the model as it is."""
+        later = replace(server, round=server.round + 1)
+        if agg.clients == 0:
+            return later
+        with torch.no_grad():
+            d, shared = self.correction.fold(server.shared, agg, agg.clients / population)
+            x, rule = self.server.update(server.x, d, agg, server.rule)
+            readout = self.readout(server.readout, server.x, x, server.round, server.horizon)
+        return replace(later, x=x, readout=readout, shared=shared, rule=rule)

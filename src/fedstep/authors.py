@@ -1,0 +1,128 @@
+"""The methods as the published programs run them, where that is not what the papers print.
+
+Two programs: FedExP's (Jhunjhunwala et al., 2023) and, built on it, the one of Painless Federated Learning. Both weight clients
+by their numbers of samples, multiply the extrapolation's eps by the number of clients and decay it by 0.998^2 a round
+before it is used, and evaluate the mean of the last two iterates of extrapolated methods. Their SGD clients clip the
+gradient to norm 10 and then add weight decay 1e-4; the step of round t = 0, 1, ... is step * decay^(t + 1). Their line-search
+clients neither clip nor decay, start every round at `start`, grow by 2^(1/500) a step, know no largest step, and on failure
+move by 1e-6. `docs/authors.md` maps every program run to a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from fedstep.algorithm import Algorithm
+from fedstep.local.directions import Chain, Clip, Decay
+from fedstep.local.solver import LocalSolver
+from fedstep.local.terms import Proximal
+from fedstep.server.clients import BySamples
+from fedstep.server.programs import ProgramAdagrad, ProgramAdam
+from fedstep.server.readouts import LastTwo
+from fedstep.server.rules import Extrapolate, HeavyBall, Step
+from fedstep.steps.conditions import Armijo
+from fedstep.steps.fixed import Schedule
+from fedstep.steps.resets import Failure, Grow, Nudge, Reset
+from fedstep.steps.search import LineSearch
+
+
+def fedavg(
+    step: float = 0.01, decay: float = 1.0, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+) -> Algorithm:
+    """FedAvg of the programs: clipped SGD with weight decay, weighted mean."""
+    direction = Chain((Clip(clip), Decay(weight_decay)))
+    client = LocalSolver(Schedule(step * decay, decay), direction)
+    return Algorithm(client, Step(server_step), weighting=BySamples())
+
+
+def fedavgm(
+    step: float = 0.316, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+) -> Algorithm:
+    """FedAvgM of the FedExP program."""
+    return replace(fedavg(step, decay, weight_decay, clip), server=HeavyBall(server_step, 0.9))
+
+
+def fedprox(
+    step: float = 0.01, mu: float = 0.1, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+) -> Algorithm:
+    """FedProx of the programs: the proximal term is part of the clipped gradient."""
+    plain = fedavg(step, decay, weight_decay, clip)
+    return replace(plain, local=replace(plain.local, terms=(Proximal(mu),)))
+
+
+def fedexp(
+    step: float = 0.01, eps: float = 1e-3, decay: float = 1.0, weight_decay: float = 1e-4, clip: float = 10.0
+) -> Algorithm:
+    """FedExP of the programs."""
+    return _extrapolated(fedavg(step, decay, weight_decay, clip), eps)
+
+
+def fedprox_exp(
+    step: float = 0.01,
+    mu: float = 0.1,
+    eps: float = 0.0,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+) -> Algorithm:
+    """FedProx clients with extrapolation: the curves labelled FedExProx in the paper."""
+    return _extrapolated(fedprox(step, mu, decay, weight_decay, clip), eps)
+
+
+def fedadagrad(
+    step: float = 0.1,
+    server_step: float = 0.316,
+    eps: float = 0.0316,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+) -> Algorithm:
+    """FedAdagrad of the FedExP program: eps inside the root."""
+    return replace(fedavg(step, decay, weight_decay, clip), server=ProgramAdagrad(server_step, eps))
+
+
+def fedadam(
+    step: float = 0.1,
+    server_step: float = 0.316,
+    eps: float = 0.0316,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+) -> Algorithm:
+    """FedAdam of the FedExP program: second moment of the momentum, constant bias correction."""
+    return replace(fedavg(step, decay, weight_decay, clip), server=ProgramAdam(server_step, eps))
+
+
+def fedsls(
+    c: float = 0.1,
+    start: float = 1.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0, per=500),
+    trials: int = 100,
+    failure: Failure = Nudge(1e-6),
+    server_step: float = 1.0,
+) -> Algorithm:
+    """FedSLS of the program: the SLS optimiser with its defaults, made anew every round."""
+    search = LineSearch(
+        Armijo(c), reset, max_step=inf, shrink=shrink, trials=trials, start=start, failure=failure, slack=0.0
+    )
+    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
+
+
+def fedexpsls(
+    c: float = 0.1,
+    start: float = 1.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0, per=500),
+    trials: int = 100,
+    failure: Failure = Nudge(1e-6),
+    eps: float = 1e-3,
+) -> Algorithm:
+    """FedExpSLS of the program."""
+    return _extrapolated(fedsls(c, start, shrink, reset, trials, failure), eps)
+
+
+def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
+    rule = Extrapolate(eps, decay=0.998**2, eps_per_client=True)
+    return replace(clients, server=rule, readout=LastTwo())

@@ -1,0 +1,1 @@
+"""Conventions the rest stands on: vectors, batches, seeds, errors."""

@@ -1,0 +1,72 @@
+"""What passes between the slots: batches, model outputs, and all that a client can see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from torch import Tensor
+
+from fedstep.core.vec import Scalar, State, Vec, take
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One mini-batch of one client, or one of each client of a block (client axis first).
+
+    It is fixed before the search begins, seeds included: f, its gradient and every trial see the same samples, the same
+    augmentation and the same dropout mask.
+    """
+
+    fields: tuple[Tensor, ...]  # (..., B, *)  inputs first, targets last
+    share: Scalar  # (...)         batch size / the client's number of samples
+    seed: Tensor  # (...)         int64, for whatever is random inside the forward pass
+    mask: Tensor | None = None  # (..., B) True for real samples; None: all are
+
+    @property
+    def inputs(self) -> Tensor:
+        return self.fields[0]
+
+    @property
+    def targets(self) -> Tensor:
+        return self.fields[-1]
+
+    def rows(self, index: Tensor) -> Batch:
+        """The batches of some clients of the block."""
+        mask = None if self.mask is None else self.mask[index]
+        return Batch(tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask)
+
+    def row(self, i: int) -> Batch:
+        """The batch of one client of the block, without padding."""
+        if self.mask is None:
+            return Batch(tuple(f[i] for f in self.fields), self.share[i], self.seed[i])
+        real = self.mask[i]
+        return Batch(tuple(f[i][real] for f in self.fields), self.share[i], self.seed[i])
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a forward pass yields: the mean loss per client and, where the model has them, its predictions."""
+
+    loss: Scalar
+    predictions: Tensor | None = None
+
+
+class Forward(Protocol):
+    """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""
+
+    def __call__(self, x: Vec, batch: Batch) -> Output: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """All that a client can see in a round."""
+
+    anchor: Vec  # (d,) the model the server sent; common to the block
+    shared: State  # what the server sent besides
+    memory: State  # what the client kept from its earlier rounds, client axis first
+    forward: Forward
+    round: int = 0
+
+    def rows(self, index: Tensor) -> Context:
+        return replace(self, memory=take(self.memory, index))

@@ -1,0 +1,62 @@
+"""Vectors on the last axis, clients in front.
+
+A parameter vector is `(d,)` for one client and `(C, d)` for a block of C clients; a per-client number is `()` or `(C,)`.
+Code written with these few functions serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Vec: TypeAlias = Tensor  # (..., d)  parameters, gradients, directions
+Scalar: TypeAlias = Tensor  # (...)     one number per client
+State: TypeAlias = Mapping[str, Tensor]
+
+
+def dot(a: Vec, b: Vec) -> Scalar:
+    """<a, b> per client."""
+    return (a * b).sum(-1)
+
+
+def norm_sq(a: Vec) -> Scalar:
+    """|a|^2 per client."""
+    return dot(a, a)
+
+
+def scale(s: Scalar, a: Vec) -> Vec:
+    """s * a, one factor per client."""
+    return s.unsqueeze(-1) * a
+
+
+def lift(s: Scalar, like: Tensor) -> Tensor:
+    """Append axes to a per-client number until it broadcasts against `like` (clients in front)."""
+    return s.reshape(s.shape + (1,) * (like.dim() - s.dim()))
+
+
+def take(state: State, rows: Tensor) -> dict[str, Tensor]:
+    """The rows (clients) of every tensor of a state."""
+    return {name: value[rows] for name, value in state.items()}
+
+
+def put(state: State, rows: Tensor, new: State) -> dict[str, Tensor]:
+    """`state` with the given rows replaced by `new`; the input is left untouched."""
+    return {name: value.index_copy(0, rows, new[name]) for name, value in state.items()}
+
+
+def prefixed(prefix: str, state: State) -> dict[str, Tensor]:
+    """`state` with a prefix on every name: several states in one flat dictionary."""
+    return {prefix + name: value for name, value in state.items()}
+
+
+def under(prefix: str, state: State) -> dict[str, Tensor]:
+    """The part of a flat dictionary that `prefixed` put under this prefix."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
+def finite(a: Vec) -> Tensor:
+    """Whether every coordinate is finite, per client."""
+    return torch.isfinite(a).all(-1)

@@ -1,0 +1,5 @@
+"""What is remembered and exchanged besides the delta."""
+
+from fedstep.corrections.base import Correction
+
+__all__ = ["Correction"]

@@ -1,0 +1,1 @@
+"""Clients' samples and how a round walks through them."""

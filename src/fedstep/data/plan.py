@@ -1,0 +1,87 @@
+"""How a client walks through its samples in a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.core.seeds import generator
+
+
+class Order(Protocol):
+    """In which order a client sees its samples."""
+
+    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+        """An endless series of passes over 0..n-1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Every pass in a new random order, keyed by (seed, round, client)."""
+
+    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+        g = generator(seed, round, client, "batches")
+        while True:
+            yield torch.randperm(n, generator=g)
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Every pass in the order of the data."""
+
+    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+        while True:
+            yield torch.arange(n)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Given passes, repeated: `Fixed(((2, 0, 1), (0, 1, 2)))`; cut into batches like any other pass."""
+
+    passes: tuple[tuple[int, ...], ...]
+
+    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+        while True:
+            for indices in self.passes:
+                if not indices or max(indices) >= n or min(indices) < 0:
+                    raise InputError(f"Fixed: the pass {indices} does not fit client {client} with {n} samples")
+                yield torch.tensor(indices)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """K local steps of mini-batches, or whole epochs; passes are repeated until the steps are done.
+
+    The last batch of a pass is shorter when the batch size does not divide the number of samples.
+    """
+
+    batch: int = 50
+    steps: int | None = 20
+    epochs: int | None = None
+    order: Order = Shuffled()
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InputError(f"Plan(batch={self.batch}): the batch size must be 1 or more")
+        if (self.steps is None) == (self.epochs is None):
+            raise InputError(f"Plan(steps={self.steps}, epochs={self.epochs}): give one of them, the other None")
+        if (self.steps is not None and self.steps < 0) or (self.epochs is not None and self.epochs < 0):
+            raise InputError(f"Plan(steps={self.steps}, epochs={self.epochs}): must be 0 or more")
+
+    def length(self, n: int) -> int:
+        """Number of local steps of a client with n samples."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * -(-n // self.batch)
+
+    def __call__(self, n: int, seed: int, round: int, client: int) -> list[Tensor]:
+        """The batches of a client in a round, as indices into its own samples."""
+        total, batches = self.length(n), list[Tensor]()
+        passes = self.order(n, seed, round, client)
+        while len(batches) < total:
+            batches += torch.split(next(passes), self.batch)
+        return batches[:total]

@@ -1,0 +1,81 @@
+"""What an executor is given: the task, the model sent, the clients, and their memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedstep.algorithm import Algorithm, Broadcast, Update
+from fedstep.core.seeds import key
+from fedstep.core.types import Batch
+from fedstep.core.vec import State
+from fedstep.data.federation import Federation
+from fedstep.data.plan import Plan
+from fedstep.models.flat import FlatModel
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything about a run that does not change from round to round."""
+
+    algorithm: Algorithm
+    model: FlatModel
+    federation: Federation
+    plan: Plan = Plan()
+    seed: int = 0
+
+    def batches(self, client: int, round: int) -> list[Tensor]:
+        """A client's batches of a round as indices into the pooled arrays."""
+        part = self.federation.parts[client]
+        return [part[index] for index in self.plan(part.numel(), self.seed, round, client)]
+
+    def step_seed(self, client: int, round: int, step: int) -> int:
+        """The seed of what is random inside the forward passes of one local step."""
+        return key(self.seed, round, client, step, "forward")
+
+    def gather(self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor) -> Batch:
+        """The samples of a batch, on the device of the model."""
+        fields = tuple(f[index].to(like.device) for f in self.federation.fields)
+        mask = None if mask is None else mask.to(like.device)
+        return Batch(fields, share.to(like), seed, mask)
+
+
+@dataclass
+class Store:
+    """Clients' memories between rounds."""
+
+    memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+
+    def load(self, task: Task, sent: Broadcast, clients: Sequence[int]) -> dict[str, Tensor]:
+        """Memories of some clients, stacked; a client without one gets the algorithm's first memory."""
+        fresh = task.algorithm.memory_init(sent.x)
+        each = [self.memories.get(c, fresh) for c in clients]
+        return {name: torch.stack([m[name] for m in each]) for name in fresh}
+
+    def save(self, clients: Sequence[int], memory: State) -> None:
+        if memory:
+            for row, client in enumerate(clients):
+                self.memories[client] = {name: value[row].clone() for name, value in memory.items()}
+
+
+class Executor(Protocol):
+    """Who runs the clients of a round, and where."""
+
+    def __call__(self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store) -> Iterator[Update]:
+        """Updates that sum to the cohort's, always cut and ordered in the same way."""
+        ...
+
+
+@contextmanager
+def blame(clients: Sequence[int], round: int) -> Iterator[None]:
+    """Add to whatever is raised inside where it happened."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in round {round}, client{'s' if len(clients) > 1 else ''} {', '.join(map(str, clients))}")
+        raise

@@ -1,0 +1,46 @@
+"""What happened on the client, one column a local step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedstep.core.vec import Scalar
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Per client and local step; a client with fewer steps than its block has `live` False in the last columns."""
+
+    live: Tensor  # (..., K) bool
+    losses: Tensor  # (..., K) phi before the step
+    sizes: Tensor  # (..., K) step taken, 0 where none
+    trials: Tensor  # (..., K) trials of the search
+    failed: Tensor  # (..., K) bool
+    forwards: int  # of one gradient; the trials come on top
+    backwards: int
+
+    @property
+    def steps(self) -> Scalar:
+        """Number of local steps (batches seen), per client."""
+        return self.live.sum(-1).to(self.sizes.dtype)
+
+    @property
+    def length(self) -> Scalar:
+        """Sum of the step sizes, per client: what takes the place of K * eta."""
+        return self.sizes.sum(-1)
+
+    @property
+    def total_forwards(self) -> int:
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum())
+
+    @property
+    def total_backwards(self) -> int:
+        return int(self.live.sum()) * self.backwards
+
+    @property
+    def mean_loss(self) -> Scalar:
+        """Mean of phi over the client's local steps."""
+        return torch.where(self.live, self.losses, 0.0).sum(-1) / self.steps

@@ -1,0 +1,1 @@
+"""Models as functions of one flat parameter vector."""

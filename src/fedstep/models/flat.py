@@ -1,0 +1,98 @@
+"""From one client to a block: what every model shares."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from fedstep.core.types import Batch, Output
+from fedstep.core.vec import Vec
+
+
+class NeedsRows(Exception):
+    """The loss is already a mean over samples, so padded samples cannot be left out of it."""
+
+
+class FlatModel(ABC):
+    """A model as a function of its flat parameter vector, for one client `(d,)` or a block `(C, d)`.
+
+    A leaf says only what one client's samples cost. Blocks are vmapped; where that is impossible (recurrent layers, dropout,
+    a loss that is a mean already over batches of unequal size, data-dependent control flow) the rows are run one by one.
+    Either way a client's numbers depend on its own batch and seed alone.
+    """
+
+    def __init__(self) -> None:
+        self.row_by_row = False
+        self.stochastic: bool | None = None  # found out in the first pass
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of parameters."""
+
+    @abstractmethod
+    def init(self) -> Vec:
+        """The vector training begins at."""
+
+    @abstractmethod
+    def evaluating(self) -> FlatModel:
+        """The same model without dropout and the like."""
+
+    @abstractmethod
+    def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Loss of each sample (or their mean), and predictions, for one client."""
+
+    def __call__(self, x: Vec, batch: Batch) -> Output:
+        if x.dim() == 1:
+            return self._one(x, batch)
+        if not self.row_by_row:
+            try:
+                return self._block(x, batch)
+            except (RuntimeError, NotImplementedError, NeedsRows):
+                self.row_by_row = True  # what is wrong for another reason is raised again below, in plain words
+        rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
+        return Output(torch.stack([r.loss for r in rows]))
+
+    def _one(self, x: Vec, batch: Batch) -> Output:
+        if self.stochastic is False:
+            return self._reduced(x, batch)
+        with seeded(int(batch.seed), x.device):
+            before = torch.get_rng_state()
+            out = self._reduced(x, batch)
+            if self.stochastic is None:
+                self.stochastic = x.device.type != "cpu" or not torch.equal(before, torch.get_rng_state())
+        return out
+
+    def _block(self, x: Vec, batch: Batch) -> Output:
+        def one(
+            x: Vec, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None
+        ) -> tuple[Tensor, ...]:
+            out = self._reduced(x, Batch(fields, share, seed, mask))
+            return (out.loss,) if out.predictions is None else (out.loss, out.predictions)
+
+        axes = (0, 0, 0, 0, None if batch.mask is None else 0)
+        return Output(*torch.vmap(one, axes)(x, batch.fields, batch.share, batch.seed, batch.mask))
+
+    def _reduced(self, x: Vec, batch: Batch) -> Output:
+        losses, predictions = self.values(x, batch)
+        if losses.dim() == 0:
+            if batch.mask is not None:
+                raise NeedsRows
+            return Output(losses, predictions)
+        losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+        if batch.mask is None:
+            return Output(losses.mean(), predictions)
+        real = torch.where(batch.mask, losses, torch.zeros_like(losses))
+        return Output(real.sum() / batch.mask.sum(), predictions)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Global generators set to `seed` inside, and left afterwards as they were found."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,1 @@
+"""What the server does: rules, readouts, weighting, sampling."""

@@ -1,0 +1,65 @@
+"""Which clients take part in a round, and how much each counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.core.seeds import generator
+
+
+class Weighting(Protocol):
+    """How much a client counts."""
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        """Weights from the clients' numbers of samples."""
+        ...
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Every client counts the same, as the paper prints it."""
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        return torch.ones_like(samples, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class BySamples:
+    """A client counts by its number of samples, as the authors' program does."""
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        return samples.double()
+
+
+class Sampling(Protocol):
+    """Which clients take part in a round."""
+
+    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
+        """The clients of a round, in the order in which they are summed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Uniform without replacement, keyed by (seed, round)."""
+
+    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
+        chosen = torch.randperm(population, generator=generator(seed, round, "sample"))[:per_round]
+        return sorted(int(i) for i in chosen)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A fixed schedule, one tuple of client numbers a round."""
+
+    schedule: tuple[tuple[int, ...], ...]
+
+    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
+        if round >= len(self.schedule):
+            raise InputError(f"Given: the schedule has {len(self.schedule)} rounds, round {round} was asked for")
+        return list(self.schedule[round])

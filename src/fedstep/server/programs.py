@@ -1,0 +1,46 @@
+"""Server rules as the FedExP program computes them, where that is not what the papers print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.vec import State, Vec
+from fedstep.server.rules import eta
+
+
+@dataclass(frozen=True)
+class ProgramAdagrad:
+    """v <- v + d^2;  x + step * d / sqrt(v + eps): eps inside the root, v begins at 0."""
+
+    step: float = 0.1
+    eps: float = 0.01
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"v": torch.zeros_like(x), **eta(x, self.step)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        v = state["v"] + d * d
+        return x + self.step * d / (v + self.eps).sqrt(), {**state, "v": v}
+
+
+@dataclass(frozen=True)
+class ProgramAdam:
+    """m <- 0.9 m + 0.1 d;  v <- 0.99 v + 0.01 m^2;  x + step * (m / 0.1) / sqrt(v / 0.01 + eps).
+
+    The second moment is of the momentum, not of d, and both moments are divided by constants in place of 1 - beta^t.
+    """
+
+    step: float = 0.1
+    eps: float = 0.01
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"m": torch.zeros_like(x), "v": torch.zeros_like(x), **eta(x, self.step)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        m = 0.9 * state["m"] + 0.1 * d
+        v = 0.99 * state["v"] + 0.01 * m * m
+        return x + self.step * (m / 0.1) / (v / 0.01 + self.eps).sqrt(), {**state, "m": m, "v": v}

@@ -1,0 +1,63 @@
+"""The point to evaluate and to ship. Training always goes on from the last iterate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+from fedstep.core.errors import InputError
+from fedstep.core.vec import Vec
+
+
+class Readout(Protocol):
+    """The point to evaluate and to ship."""
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        """The readout after a round that moved the server from old to new; horizon is the number of rounds planned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last iterate."""
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        return new
+
+
+@dataclass(frozen=True)
+class LastTwo:
+    """The mean of the last two iterates, which extrapolated methods swing between (the first round: the iterate itself)."""
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        return new if round == 0 else (old + new) / 2
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """beta * mean + (1 - beta) * x, begun at the first iterate."""
+
+    beta: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.beta < 1:
+            raise InputError(f"Exponential(beta={self.beta}): beta must lie in [0, 1)")
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        return new if round == 0 else self.beta * mean + (1 - self.beta) * new
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The mean of the iterates of the last `fraction` of the planned rounds; before that the last iterate."""
+
+    fraction: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise InputError(f"Tail(fraction={self.fraction}): the fraction must lie in (0, 1]")
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        place = round - (horizon - ceil(self.fraction * horizon))
+        return new if place <= 0 else mean + (new - mean) / (place + 1)

@@ -1,0 +1,1 @@
+"""How far: constant and scheduled steps, and the line search."""
