@@ -1,0 +1,42 @@
+"""The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import fedstep
+from fedstep.cli import demo, show, toy
+from fedstep.core.errors import InputError
+
+COMMANDS = (demo, toy, show)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    top = argparse.ArgumentParser(
+        prog="fedstep",
+        description="Federated learning that finds its step sizes: line search on the clients, extrapolation on the server.",
+    )
+    top.add_argument("--version", action="version", version=f"fedstep {fedstep.__version__}")
+    commands = top.add_subparsers(metavar="command", required=True)
+    for module in COMMANDS:
+        module.register(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; bad input is one line and exit code 2."""
+    options = parser().parse_args(argv)
+    try:
+        return int(options.run(options) or 0)
+    except InputError as error:
+        print(f"fedstep: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fedstep: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,116 @@
+"""`fedstep demo`: the main job on an embedded task, in under a minute."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from fedstep.run.record import RoundReport
+
+LEAD = (
+    "Each line is one method on the same clients, with the same start and the same random numbers. FedAvg is shown at three "
+    "learning rates, because somebody has to choose one; FedSLS and FedExpSLS find their steps by a line search on the clients "
+    "and, for FedExpSLS, extrapolation on the server. Trials of the line search are counted in the cost."
+)
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    demo = commands.add_parser("demo", help="a federated task in under a minute, with a report")
+    demo.add_argument("--data", default="digits", help="digits (scikit-learn's images, the default) or synthetic")
+    demo.add_argument("--rounds", type=int, default=40, help="rounds a method (default: 40)")
+    demo.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
+    demo.add_argument("--out", type=Path, default=Path("out/demo"), help="directory for the report (default: out/demo)")
+    demo.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the methods one after another, show them live, write the report."""
+    from fedstep import demo
+    from fedstep.core.errors import InputError
+    from fedstep.study.report import write_report
+    from fedstep.study.summary import common_target, summarise
+
+    if options.rounds < 1:
+        raise InputError(f"--rounds {options.rounds}: give at least 1")
+    console = Console()
+    task = demo.problem(options.data, options.seed)
+    sizes = [p.numel() for p in task.federation.parts]
+    console.print(
+        f"{task.name}: {sum(sizes)} training samples on {len(sizes)} clients (Dirichlet {demo.ALPHA} over labels), "
+        f"{demo.PER_ROUND} a round, 20 local steps of batch {demo.BATCH}, {len(task.test[1])} test samples",
+        highlight=False,
+    )
+    board = Board(console, demo.METHODS, options.rounds)
+    fits = []
+    with board.live:
+        for method in demo.METHODS:
+            fits.append(demo.run(task, method, options.rounds, options.seed, board.watcher(method)))
+            board.finished(method)
+    runs = [f.run for f in fits]
+    target = common_target(runs)
+    console.print(final_table([summarise(r, target) for r in runs], target))
+    command = f"fedstep demo --data {options.data} --rounds {options.rounds} --seed {options.seed}"
+    settings = {f.name: f.settings for f in fits}
+    title = f"Step sizes asked for, and step sizes found ({task.name})"
+    path = write_report(options.out / "report.html", title, runs, lead=LEAD, command=command, settings=settings)
+    console.print(f"report: {path}", soft_wrap=True, highlight=False)
+
+
+class Board:
+    """A table of methods that is redrawn while they run; plain lines where there is no terminal."""
+
+    def __init__(self, console: Console, methods: tuple[str, ...], rounds: int) -> None:
+        self.console, self.rounds = console, rounds
+        self.rows: dict[str, RoundReport | None] = dict.fromkeys(methods)
+        self.live = Live(self.table(), console=console, auto_refresh=False, transient=True)
+
+    def watcher(self, method: str) -> Any:
+        def seen(row: RoundReport) -> None:
+            self.rows[method] = row
+            if self.console.is_terminal:
+                self.live.update(self.table(), refresh=True)
+
+        return seen
+
+    def finished(self, method: str) -> None:
+        row = self.rows[method]
+        if row is not None and not self.console.is_terminal:
+            from fedstep.run.progress import summary
+
+            self.console.print(f"{method} {row.round}/{self.rounds}  {summary(row)}", highlight=False, soft_wrap=True)
+
+    def table(self) -> Table:
+        table = Table(
+            "method", "round", "loss", "accuracy", "median step", "trials a step", "eta_g", box=None, pad_edge=False
+        )
+        for method, row in self.rows.items():
+            if row is None:
+                table.add_row(method, "waiting")
+                continue
+            trials = f"{row.trials:.2f}" if row.trials else "-"
+            cells = f"{row.loss:.4g}", f"{row.accuracy:.4f}", f"{row.steps[2]:.3g}", trials, f"{row.eta_g:.3g}"
+            table.add_row(method, f"{row.round}/{self.rounds}", *cells)
+        return table
+
+
+def final_table(rows: Any, target: float) -> Table:
+    """What the methods reached and what it cost."""
+    heads = "accuracy", "best", "rounds", "gradients", "trials a step", "failed"
+    caption = f"rounds and gradients: to reach accuracy {target:.3f}, 95 % of the best; a trial counts as 1/3 gradient"
+    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    table.add_column("method", no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right")
+    for r in rows:
+        cost = "never" if r.gradients_to_target is None else f"{r.gradients_to_target:,.0f}"
+        trials = f"{r.trials:.2f}" if r.trials else "-"
+        reached = str(r.rounds_to_target or "never")
+        table.add_row(r.name, f"{r.accuracy:.4f}", f"{r.best:.4f}", reached, cost, trials, str(r.failed))
+    return table

@@ -1,0 +1,1 @@
+"""The one loop over rounds, what it records and how it is evaluated."""

@@ -1,0 +1,54 @@
+"""Progress on a terminal as a live line, elsewhere as plain lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedstep.run.record import RoundReport
+
+T = TypeVar("T")
+
+
+def summary(row: RoundReport) -> str:
+    """A round in one line."""
+    words = [f"loss {row.loss:.4g}"]
+    if not math.isnan(row.accuracy):
+        words.append(f"accuracy {row.accuracy:.4f}")
+    if not math.isnan(row.steps[2]):
+        words.append(f"step {row.steps[2]:.3g}")
+    if row.trials:
+        words.append(f"trials {row.trials:.2f}")
+    words.append(f"eta_g {row.eta_g:.3g}")
+    if row.failed:
+        words.append(f"failed {row.failed}")
+    if row.rejected:
+        words.append(f"rejected {row.rejected}")
+    return "  ".join(words)
+
+
+def show(rounds: Iterable[tuple[T, RoundReport]], total: int, name: str) -> Iterator[tuple[T, RoundReport]]:
+    """Pass the rounds through, telling how far they are; about twenty lines where there is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        for state, row in rounds:
+            if row.round % max(1, total // 20) == 0 or row.round == total:
+                console.print(f"{name} {row.round}/{total}  {summary(row)}", highlight=False, soft_wrap=True)
+            yield state, row
+        return
+    columns = (
+        TextColumn(name),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[say]}"),
+    )
+    with Progress(*columns, console=console) as bar:
+        job = bar.add_task(name, total=total, say="")
+        for state, row in rounds:
+            bar.update(job, completed=row.round, say=summary(row))
+            yield state, row

@@ -1,0 +1,84 @@
+"""What a round leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedstep.algorithm import Broadcast, Server, Update
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.vec import State
+from fedstep.run.evaluate import Score
+
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One row of results. Counts and bytes are of this round, over all its clients."""
+
+    round: int  # 1, 2, ...
+    loss: float  # mean over participating clients of phi on their batches, during the round
+    test_loss: float
+    accuracy: float
+    eta_g: float  # step the server took
+    steps: tuple[float, ...]  # minimum, quartiles and maximum of the accepted client steps
+    trials: float  # mean number of trials a searched step
+    failed: int  # searches that found nothing
+    forwards: int
+    backwards: int
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+    clients: int  # whose updates counted
+    rejected: int  # whose updates were not finite
+
+    @property
+    def gradients(self) -> float:
+        """Cost in gradient-equivalents: a forward pass alone costs a third of forward and backward."""
+        return (self.forwards + 2 * self.backwards) / 3
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "steps": list(self.steps)}
+
+
+def report(
+    server: Server, sent: Broadcast, updates: Sequence[Update], total: Aggregate, score: Score | None, seconds: float
+) -> RoundReport:
+    """The row of the round that led to `server`."""
+    score = score or Score(nan, nan)
+    traces = [u.trace for u in updates]
+    taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
+    trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
+    means = torch.cat([t.mean_loss.reshape(-1) for t in traces]).double()
+    clients = total.clients + total.rejected
+    return RoundReport(
+        round=server.round,
+        loss=float(means[torch.isfinite(means)].mean()),
+        test_loss=score.loss,
+        accuracy=score.accuracy,
+        eta_g=float(server.rule["eta_g"]),
+        steps=tuple(float(taken.quantile(q)) if len(taken) else nan for q in QUANTILES),
+        trials=float(trials.mean()) if len(trials) else 0.0,
+        failed=sum(int(t.failed.sum()) for t in traces),
+        forwards=sum(t.total_forwards for t in traces),
+        backwards=sum(t.total_backwards for t in traces),
+        bytes_up=clients * (_bytes(total.delta) + _size(total.message)),
+        bytes_down=clients * (_bytes(sent.x) + _size(sent.shared)),
+        seconds=seconds,
+        clients=total.clients,
+        rejected=total.rejected,
+    )
+
+
+def _bytes(t: Tensor) -> int:
+    return t.numel() * t.element_size()
+
+
+def _size(state: State) -> int:
+    return sum(_bytes(v) for v in state.values())

@@ -1,0 +1,56 @@
+"""The one loop over rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from time import perf_counter
+
+from torch import Tensor
+
+from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
+from fedstep.execute.sequential import Sequential
+from fedstep.execute.task import Executor, Store, Task
+from fedstep.run.evaluate import evaluate
+from fedstep.run.record import RoundReport, report
+from fedstep.server.clients import Sampling, Uniform
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A task, how many clients take part, who runs them, and what is evaluated how often."""
+
+    task: Task
+    per_round: int
+    sampling: Sampling = Uniform()
+    executor: Executor = Sequential()
+    test: tuple[Tensor, ...] | None = None
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        population = len(self.task.federation)
+        if not 1 <= self.per_round <= population:
+            raise InputError(f"per_round={self.per_round}: there are {population} clients; give 1 to {population}")
+        if self.every < 1:
+            raise InputError(f"every={self.every}: evaluate every 1 or more rounds")
+
+    def begin(self, rounds: int) -> Server:
+        return self.task.algorithm.init(self.task.model.init(), rounds)
+
+    def run(self, server: Server, store: Store, rounds: int) -> Iterator[tuple[Server, RoundReport]]:
+        """Rounds server.round + 1 to `rounds`; each yield is a state from which `run` goes on to the same bits."""
+        alg, population, judge = self.task.algorithm, len(self.task.federation), self.task.model.evaluating()
+        while server.round < rounds:
+            clock = perf_counter()
+            cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
+            sent = alg.broadcast(server)
+            updates = list(self.executor(self.task, sent, cohort, store))
+            total = reduce(add, (u.aggregate for u in updates))
+            server = alg.absorb(server, total, population)
+            seconds = perf_counter() - clock
+            due = self.test is not None and (server.round % self.every == 0 or server.round == rounds)
+            score = evaluate(judge, server.readout, self.test) if due and self.test is not None else None
+            yield server, report(server, sent, updates, total, score, seconds)
