@@ -52,10 +52,21 @@ class Output:
     predictions: Tensor | None = None
 
 
+class Line(Protocol):
+    """A model's output along x + eta d."""
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
+        """At eta, for the given rows of the block only (None: all)."""
+        ...
+
+
 class Forward(Protocol):
     """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""
 
     def __call__(self, x: Vec, batch: Batch) -> Output: ...
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+        """A way along x + eta d that is cheaper than a pass a trial, given the output at x; None: there is none."""
+        ...
 
 
 @dataclass(frozen=True)

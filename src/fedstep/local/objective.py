@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from fedstep.core.types import Batch, Context
+from fedstep.core.types import Batch, Context, Line, Output
 from fedstep.core.vec import Scalar, Vec, scale
 from fedstep.local.terms import Term
 
@@ -19,6 +19,7 @@ class Objective:
     ctx: Context
     batch: Batch
     terms: tuple[Term, ...] = ()
+    _last: list[tuple[Vec, Output]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def round(self) -> int:
@@ -30,6 +31,11 @@ class Objective:
 
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)
+        self._last[:] = [(x.detach(), out)]
+        return self.value(x, out)
+
+    def value(self, x: Vec, out: Output) -> Scalar:
+        """phi at x, given the model's output there."""
         value = out.loss
         for term in self.terms:
             value = value + term(x, out, self.batch, self.ctx)
@@ -39,7 +45,14 @@ class Objective:
         return Objective(self.ctx.rows(index), self.batch.rows(index), self.terms)
 
     def along(self, x: Vec, d: Vec) -> Segment:
-        return Segment(self, x, d)
+        return Segment(self, x, d, self._line(x, d))
+
+    def _line(self, x: Vec, d: Vec) -> Line | None:
+        """The model's short cut, which needs its output at x: that of the last pass, if that was at x."""
+        if not self._last or self._last[0][0].data_ptr() != x.data_ptr():
+            return None
+        with torch.no_grad():
+            return self.ctx.forward.line(self._last[0][1], d, self.batch)
 
 
 @dataclass(frozen=True)
@@ -49,9 +62,14 @@ class Segment:
     phi: Objective
     x: Vec
     d: Vec
+    line: Line | None = None
 
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
         with torch.no_grad():
-            if rows is None:
-                return self.phi(self.x + scale(eta, self.d))
-            return self.phi.rows(rows)(self.x[rows] + scale(eta, self.d[rows]))
+            if self.line is not None and not self.phi.terms:
+                return self.line(eta, rows).loss
+            phi, x, d = (
+                (self.phi, self.x, self.d) if rows is None else (self.phi.rows(rows), self.x[rows], self.d[rows])
+            )
+            point = x + scale(eta, d)
+            return phi(point) if self.line is None else phi.value(point, self.line(eta, rows))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedstep.core.types import Batch, Output
-from fedstep.core.vec import Vec
+from fedstep.core.types import Batch, Line, Output
+from fedstep.core.vec import Scalar, Vec, lift
 
 
 class NeedsRows(Exception):
@@ -27,6 +28,7 @@ class FlatModel(ABC):
 
     def __init__(self) -> None:
         self.row_by_row = False
+        self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
         self.stochastic: bool | None = None  # found out in the first pass
 
     @property
@@ -57,6 +59,17 @@ class FlatModel(ABC):
         rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
         return Output(torch.stack([r.loss for r in rows]))
 
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+        """For a linear model one product serves all trials; the rest of a trial is elementwise."""
+        if not self.linear or at_x.predictions is None:
+            return None
+        along = self(d, batch).predictions
+        return None if along is None else LinearLine(self, at_x.predictions.detach(), along, batch)
+
+    def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
+        """Loss of each sample (or their mean) from one client's predictions."""
+        raise NotImplementedError
+
     def _one(self, x: Vec, batch: Batch) -> Output:
         if self.stochastic is False:
             return self._reduced(x, batch)
@@ -79,15 +92,45 @@ class FlatModel(ABC):
 
     def _reduced(self, x: Vec, batch: Batch) -> Output:
         losses, predictions = self.values(x, batch)
-        if losses.dim() == 0:
-            if batch.mask is not None:
-                raise NeedsRows
-            return Output(losses, predictions)
-        losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
-        if batch.mask is None:
-            return Output(losses.mean(), predictions)
-        real = torch.where(batch.mask, losses, torch.zeros_like(losses))
-        return Output(real.sum() / batch.mask.sum(), predictions)
+        return Output(_mean(losses, batch.mask), predictions)
+
+
+@dataclass(frozen=True)
+class LinearLine:
+    """Predictions p + eta q, p at x and q at d."""
+
+    model: FlatModel
+    p: Tensor
+    q: Tensor
+    batch: Batch
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
+        p, q, batch = (
+            (self.p, self.q, self.batch) if rows is None else (self.p[rows], self.q[rows], self.batch.rows(rows))
+        )
+        predictions = p + lift(eta, q) * q
+        if eta.dim() == 0:
+            return Output(_mean(self.model.scored(predictions, batch), batch.mask), predictions)
+
+        def one(p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None) -> Tensor:
+            return _mean(self.model.scored(p, Batch(fields, share, seed, mask)), mask)
+
+        axes = (0, 0, 0, 0, None if batch.mask is None else 0)
+        return Output(
+            torch.vmap(one, axes)(predictions, batch.fields, batch.share, batch.seed, batch.mask), predictions
+        )
+
+
+def _mean(losses: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over the real samples; losses may be a mean already where there is no padding."""
+    if losses.dim() == 0:
+        if mask is not None:
+            raise NeedsRows
+        return losses
+    losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+    if mask is None:
+        return losses.mean()
+    return torch.where(mask, losses, torch.zeros_like(losses)).sum() / mask.sum()
 
 
 @contextmanager

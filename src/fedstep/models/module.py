@@ -49,6 +49,7 @@ class ModuleModel(FlatModel):
         self._sizes = [p.numel() for p in parameters.values()]
         self._start = torch.cat([p.reshape(-1) for p in parameters.values()])
         self._buffers = dict(self.module.named_buffers())
+        self.linear = is_linear(self.module)
 
     @property
     def dim(self) -> int:
@@ -82,7 +83,22 @@ class ModuleModel(FlatModel):
         if self._buffers:  # copies, so that a pass that writes to a buffer leaves no mark
             state |= {name: b.clone() for name, b in self._buffers.items()}
         predictions = cast(Tensor, torch.func.functional_call(self.module, state, batch.fields[:-1]))
-        return self.loss(predictions, batch.targets), predictions
+        return self.scored(predictions, batch), predictions
+
+    def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
+        return self.loss(predictions, batch.targets)
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Whether the output is linear in the parameters: one linear layer, all of it trained, behind layers without any."""
+    layers = list(module.children()) if type(module) is nn.Sequential else [module]
+    *before, last = layers or [module]
+    shapers = (nn.Flatten, nn.Identity, nn.Unflatten)
+    return (
+        type(last) is nn.Linear
+        and all(p.requires_grad for p in last.parameters())
+        and all(type(m) in shapers for m in before)
+    )
 
 
 def per_sample(loss: Loss) -> Loss:
