@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
+
+
+class Transform(Protocol):
+    """What is done to samples when they are batched: bytes to floats, augmentation."""
+
+    def __call__(self, fields: tuple[Tensor, ...], generator: torch.Generator | None) -> tuple[Tensor, ...]:
+        """Samples of one client's batch; without a generator nothing random is done (evaluation)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,6 +26,7 @@ class Federation:
 
     fields: tuple[Tensor, ...]
     parts: tuple[Tensor, ...]
+    transform: Transform | None = None
 
     def __post_init__(self) -> None:
         if not self.parts:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm, Broadcast, Update
-from fedstep.core.seeds import key
+from fedstep.core.seeds import generator, key
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
-from fedstep.data.federation import Federation
+from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import Plan
 from fedstep.models.flat import FlatModel
 
@@ -40,9 +40,19 @@ class Task:
 
     def gather(self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor) -> Batch:
         """The samples of a batch, on the device of the model."""
-        fields = tuple(f[index].to(like.device) for f in self.federation.fields)
+        fields = tuple(f[index] for f in self.federation.fields)
+        if self.federation.transform is not None:
+            fields = self._transformed(self.federation.transform, fields, seed)
+        fields = tuple(f.to(like.device) for f in fields)
         mask = None if mask is None else mask.to(like.device)
         return Batch(fields, share.to(like), seed, mask)
+
+    def _transformed(self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor) -> tuple[Tensor, ...]:
+        """Client by client, so that the random numbers do not depend on who else is in the block."""
+        if seed.dim() == 0:
+            return transform(fields, generator(int(seed), "augment"))
+        each = [transform(row, generator(int(s), "augment")) for s, *row in zip(seed, *fields, strict=True)]  # type: ignore[arg-type]
+        return tuple(torch.stack(column) for column in zip(*each, strict=True))
 
 
 @dataclass

@@ -24,8 +24,11 @@ class RoundReport:
 
     round: int  # 1, 2, ...
     loss: float  # mean over participating clients of phi on their batches, during the round
-    test_loss: float
+    train_loss: float  # mean over all clients, at the readout
+    test_loss: float  # at the readout, as the two below
     accuracy: float
+    heldout_accuracy: float  # on clients that never train
+    last_accuracy: float  # at the last iterate, where the readout is another point
     eta_g: float  # step the server took
     steps: tuple[float, ...]  # minimum, quartiles and maximum of the accepted client steps
     trials: float  # mean number of trials a searched step
@@ -47,11 +50,20 @@ class RoundReport:
         return {**vars(self), "steps": list(self.steps)}
 
 
+@dataclass(frozen=True)
+class Scores:
+    """What was evaluated after a round; NaN where nothing was."""
+
+    test: Score = Score()
+    last: Score = Score()
+    heldout: Score = Score()
+    train_loss: float = nan
+
+
 def report(
-    server: Server, sent: Broadcast, updates: Sequence[Update], total: Aggregate, score: Score | None, seconds: float
+    server: Server, sent: Broadcast, updates: Sequence[Update], total: Aggregate, scores: Scores, seconds: float
 ) -> RoundReport:
     """The row of the round that led to `server`."""
-    score = score or Score(nan, nan)
     traces = [u.trace for u in updates]
     taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
     trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
@@ -60,8 +72,11 @@ def report(
     return RoundReport(
         round=server.round,
         loss=float(means[torch.isfinite(means)].mean()),
-        test_loss=score.loss,
-        accuracy=score.accuracy,
+        train_loss=scores.train_loss,
+        test_loss=scores.test.loss,
+        accuracy=scores.test.accuracy,
+        heldout_accuracy=scores.heldout.accuracy,
+        last_accuracy=scores.last.accuracy,
         eta_g=float(server.rule["eta_g"]),
         steps=tuple(float(taken.quantile(q)) if len(taken) else nan for q in QUANTILES),
         trials=float(trials.mean()) if len(trials) else 0.0,

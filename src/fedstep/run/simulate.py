@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from math import nan
 from operator import add
 from time import perf_counter
 
+import torch
 from torch import Tensor
 
 from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
+from fedstep.core.vec import Vec
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.task import Executor, Store, Task
-from fedstep.run.evaluate import evaluate
-from fedstep.run.record import RoundReport, report
+from fedstep.models.flat import FlatModel
+from fedstep.run.evaluate import Score, evaluate, loss_over_clients
+from fedstep.run.record import RoundReport, Scores, report
 from fedstep.server.clients import Sampling, Uniform
 
 
@@ -29,6 +33,8 @@ class Simulation:
     executor: Executor = Sequential()
     test: tuple[Tensor, ...] | None = None
     every: int = 1
+    heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
+    train: bool = False  # evaluate the loss over all clients too
 
     def __post_init__(self) -> None:
         population = len(self.task.federation)
@@ -51,6 +57,18 @@ class Simulation:
             total = reduce(add, (u.aggregate for u in updates))
             server = alg.absorb(server, total, population)
             seconds = perf_counter() - clock
-            due = self.test is not None and (server.round % self.every == 0 or server.round == rounds)
-            score = evaluate(judge, server.readout, self.test) if due and self.test is not None else None
-            yield server, report(server, sent, updates, total, score, seconds)
+            due = server.round % self.every == 0 or server.round == rounds
+            scores = self._scores(judge, server) if due else Scores()
+            yield server, report(server, sent, updates, total, scores, seconds)
+
+    def _scores(self, judge: FlatModel, server: Server) -> Scores:
+        federation, x = self.task.federation, server.readout
+        other = server.x is not x and not torch.equal(server.x, x)
+
+        def score(fields: tuple[Tensor, ...] | None, at: Vec) -> Score:
+            return Score() if fields is None else evaluate(judge, at, fields, federation.transform)
+
+        test = score(self.test, x)
+        last = score(self.test, server.x) if other else test
+        train = loss_over_clients(judge, x, federation) if self.train else nan
+        return Scores(test, last, score(self.heldout, x), train)
