@@ -90,6 +90,10 @@ class Nudge:
     step: float = 1e-6
     remember_trial: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.step >= 0:
+            raise InputError(f"Nudge(step={self.step}): the step must be 0 or more; the programs use 1e-6")
+
     def __call__(self, trial: Scalar, start: Scalar) -> tuple[Scalar, Scalar]:
         taken = torch.full_like(trial, self.step)
         return taken, trial if self.remember_trial else taken

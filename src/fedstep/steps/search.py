@@ -28,7 +28,7 @@ class LineSearch:
     begin at max_step, as the paper prints it; with `carry` it begins with the client's last accepted step instead.
 
     `largest` replaces the grid by the largest acceptable step in (0, max_step], to the relative `tolerance`, provided the
-    acceptable steps form an interval (convex f): the paper's analysis assumes it. It always begins at max_step.
+    acceptable steps form an interval (convex f): the paper's analysis assumes it. It begins every search at the start value.
 
     `slack` is the noise of comparing two rounded losses, in units in the last place of the reference.
     A search that finds nothing in `trials` trials, or meets a loss that is not finite, is counted as failed.
@@ -58,6 +58,8 @@ class LineSearch:
             raise InputError(f"LineSearch(start={self.start}): start must lie in (0, max_step={self.max_step}]")
         if not isfinite(self.max_step) and (self.start is None or self.largest):
             raise InputError("LineSearch(max_step=inf): give a finite start, and leave `largest` off")
+        if not self.slack >= 0:
+            raise InputError(f"LineSearch(slack={self.slack}): the slack must be 0 or more; try 4")
         if not 0 < self.tolerance < 1:
             raise InputError(f"LineSearch(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)")
 
@@ -94,7 +96,11 @@ class LineSearch:
             if not bool(active.any()):
                 break
             trials = trials + active
-            verdict = self.condition(eta, _values(ray, eta, active), reference, slope, noise)
+            value = _values(ray, eta, active)
+            verdict = self.condition(eta, value, reference, slope, noise)
+            verdict = torch.where(
+                torch.isfinite(value), verdict, 1
+            )  # a loss of minus infinity is overflow, not success
             good = active & (verdict == 0)
             accepted = torch.where(good, eta, accepted)
             if self.largest:  # a good step is too short while a bad one stands well above it
