@@ -14,7 +14,8 @@ LAYERS = [
     ["local"],
     ["corrections", "server"],
     ["algorithm"],
-    ["zoo", "authors", "models", "data", "optim"],
+    ["data", "optim"],
+    ["zoo", "authors", "models"],
     ["spec", "execute"],
     ["run"],
     ["study"],
@@ -24,9 +25,10 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 EXTRAS = {
-    "sklearn": "demo.py",
+    "sklearn": "data/samples.py",
     "matplotlib": "study/figures.py",
     "datasets": "data/hub.py",
+    "pyarrow": "study/export.py",
     "flwr_datasets": "data/hub.py",
 }
 MACHINE = {"os", "time", "logging", "random", "numpy", "pathlib", "sys", "io"}

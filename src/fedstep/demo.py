@@ -12,6 +12,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator
 from fedstep.data.federation import Federation
 from fedstep.data.partition import Dirichlet
+from fedstep.data.samples import digits, synthetic
 from fedstep.run.record import RoundReport
 from fedstep.training import Fit, fit
 
@@ -31,7 +32,7 @@ class Problem:
 
 def problem(data: str = "digits", seed: int = 0) -> Problem:
     """Handwritten digits (scikit-learn's, real images) or generated clusters, dealt to clients by Dirichlet label priors."""
-    makers = {"digits": _digits, "synthetic": _synthetic}
+    makers = {"digits": digits, "synthetic": synthetic}
     if data not in makers:
         raise InputError(f"--data {data}: choose {' or '.join(makers)}")
     x, y = makers[data](seed)
@@ -65,21 +66,3 @@ def run(
         progress=False,
         on_round=on_round,
     )
-
-
-def _digits(seed: int) -> tuple[Tensor, Tensor]:
-    try:
-        from sklearn.datasets import load_digits
-    except ModuleNotFoundError:
-        raise InputError("scikit-learn, which holds the digits, is not installed: pip install 'fedstep[demo]', "
-                         "or use --data synthetic") from None  # fmt: skip
-    x, y = load_digits(return_X_y=True)
-    return torch.tensor(x, dtype=torch.float32) / 16, torch.tensor(y)
-
-
-def _synthetic(seed: int) -> tuple[Tensor, Tensor]:
-    """Ten classes of three overlapping clusters each in 40 dimensions."""
-    g = generator(seed, "demo clusters")
-    centres = torch.randn(30, 40, generator=g)
-    which = torch.randint(30, (2000,), generator=g)
-    return centres[which] + 1.5 * torch.randn(2000, 40, generator=g), which % 10

@@ -56,8 +56,9 @@ def augment(images: Tensor, generator: torch.Generator, padding: int = 4) -> Ten
     mirroring for a whole batch; here each image has its own.
     """
     n, _, h, w = images.shape
-    top, left = torch.randint(2 * padding + 1, (2, n, 1), generator=generator)
-    mirrored = torch.rand(n, 1, generator=generator) < 0.5
+    draws = torch.rand(n, 3, 1, generator=generator)  # a row an image: padding a batch must not change those before it
+    top, left = (draws[:, :2] * (2 * padding + 1)).long().unbind(1)
+    mirrored = draws[:, 2] < 0.5
     rows = top + torch.arange(h)
     columns = left + torch.where(mirrored, torch.arange(w).flip(0), torch.arange(w))
     padded = functional.pad(images, (padding,) * 4)

@@ -55,8 +55,9 @@ class LocalSolver:
         f, g = self.oracle(phi, x)
         d, direction = self.direction.apply(-g, x, under("direction.", state))
         out, step = self.step.search(phi, x, f, g, d, under("step.", state))
-        # where, not a product: 0 * NaN would spoil a client whose search was refused
-        x = torch.where((out.step == 0).unsqueeze(-1), x, x + scale(out.step, d))
+        moved, still = scale(out.step, d).add_(x), out.step == 0
+        # where, not the product alone: 0 * NaN would spoil a client whose search was refused
+        x = torch.where(still.unsqueeze(-1), x, moved) if bool(still.any()) else moved
         after = prefixed("step.", step) | prefixed("direction.", direction)
         return x, after, _column(f, out)
 

@@ -41,7 +41,7 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Named tensors as safetensors."""
-    write_bytes(path, safetensors.torch.save({k: v.detach().contiguous() for k, v in tensors.items()}))
+    write_bytes(path, safetensors.torch.save({k: v.detach().clone() for k, v in tensors.items()}))
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -48,6 +48,12 @@ class RoundReport:
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "steps": list(self.steps)}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> RoundReport:
+        """A row as JSON gives it back: null is NaN."""
+        row: dict[str, Any] = {k: nan if v is None else v for k, v in values.items()}
+        return RoundReport(**{**row, "steps": tuple(nan if v is None else v for v in row["steps"])})
 
 
 @dataclass(frozen=True)

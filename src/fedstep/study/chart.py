@@ -13,13 +13,15 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 44
 
 @dataclass(frozen=True)
 class Series:
-    """One line: points, an optional band (low, high), and the number of its colour."""
+    """One line: points, an optional band (low, high), and the number of its colour; or the points alone, as dots."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     colour: int
     band: tuple[Sequence[float], Sequence[float]] | None = None
+    dashed: bool = False
+    dots: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,29 @@ class Axis:
 
 
 def chart(
-    series: Sequence[Series], title: str, x_label: str, y_label: str, log_x: bool = False, log_y: bool = False
+    series: Sequence[Series],
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    note: str = "",
+    keys: bool = False,
 ) -> str:
-    """A figure element with its caption."""
+    """A figure element with its caption and, below, a note; `keys` names the lines that the page's legend does not."""
     xs = Axis.over([v for s in series for v in s.x], LEFT, WIDTH - RIGHT, log_x)
     values = [v for s in series for line in (s.y, *(s.band or ())) for v in line]
     ys = Axis.over(values, HEIGHT - BOTTOM, TOP, log_y)
     parts = [*_frame(xs, ys, x_label, y_label), *(_drawn(s, xs, ys) for s in series)]
-    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
+    many = ' class="many"' if len(series) > 6 else ""  # bands one upon another would hide the lines
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
+    svg = f'<svg{many} {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    named = "".join(
+        f"<span class='key c{colour}'></span>{escape(name)} "
+        for name, colour in dict.fromkeys((s.name, s.colour) for s in series if keys and s.name)
+    )
+    below = f"<p class='note'>{named}{escape(note)}</p>" if named or note else ""
+    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}{below}</figure>"
 
 
 def number(value: float) -> str:
@@ -101,7 +117,9 @@ def _frame(xs: Axis, ys: Axis, x_label: str, y_label: str) -> list[str]:
     for tick in xs.ticks():
         x = xs.at(tick)
         parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{number(tick)}</text>')
+        anchor = "middle" if x < right - 14 else "end"  # inside the picture
+        shift = 0 if anchor == "middle" else RIGHT
+        parts.append(f'<text x="{x + shift:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{number(tick)}</text>')
     middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
     parts.append(f'<text class="axis" x="{middle_x}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
     turn = f"rotate(-90 13 {middle_y})"
@@ -121,6 +139,11 @@ def _drawn(s: Series, xs: Axis, ys: Axis) -> str:
             outline = [f"{x:.1f} {b:.1f}" for x, _, b in solid] + [f"{x:.1f} {a:.1f}" for x, a, _ in reversed(solid)]
             inner += f'<path class="band" d="M{"L".join(outline)}Z"/>'
     points = [(xs.at(x), ys.at(y)) for x, y in zip(s.x, s.y, strict=True)]
+    inner += _dots(points) if s.dots else _line(points, s.dashed)
+    return f'<g class="series c{s.colour}" data-name="{escape(s.name)}"><title>{escape(s.name)}</title>{inner}</g>'
+
+
+def _line(points: Sequence[tuple[float, float]], dashed: bool) -> str:
     path, pen = [], False
     for x, y in points:
         if math.isnan(x) or math.isnan(y):
@@ -128,8 +151,14 @@ def _drawn(s: Series, xs: Axis, ys: Axis) -> str:
             continue
         path.append(f"{'L' if pen else 'M'}{x:.1f} {y:.1f}")
         pen = True
-    inner += f'<path class="line" d="{"".join(path)}"/>'
+    drawn = f'<path class="line{" dashed" * dashed}" d="{"".join(path)}"/>'
     if len(path) == 1:
         x, y = next(p for p in points if not math.isnan(p[0] + p[1]))
-        inner += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
-    return f'<g class="series c{s.colour}" data-name="{escape(s.name)}"><title>{escape(s.name)}</title>{inner}</g>'
+        drawn += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
+    return drawn
+
+
+def _dots(points: Sequence[tuple[float, float]]) -> str:
+    """One path of strokes without length: their round ends are the dots, in a fraction of the bytes of circles."""
+    drawn = (f"M{x:.1f} {y:.1f}h0" for x, y in points if not math.isnan(x + y))
+    return f'<path class="dots" d="{"".join(drawn)}"/>'

@@ -26,9 +26,10 @@ body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; background: v
 h1 { font-size: 1.6rem; line-height: 1.25; margin: .3em 0 .4em; } h2 { font-size: 1.15rem; margin: 1.8em 0 .5em; }
 .lead { color: var(--soft); max-width: 72ch; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
+table { border-collapse: separate; border-spacing: 0; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
 th, td { padding: 7px 10px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; } td:nth-child(2), th:nth-child(2) { text-align: left; }
+th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
+td:nth-child(2), th:nth-child(2), .words td, .words th { text-align: left; } th:first-child { width: 36px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); gap: 18px; margin-top: 22px; }
 figure { margin: 0; padding: 12px 10px 6px; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 figcaption { font-weight: 600; font-size: .95rem; padding: 0 6px 6px; }
@@ -36,6 +37,12 @@ svg { width: 100%; height: auto; display: block; }
 svg text { font-size: 11.5px; fill: var(--soft); } svg text.axis { font-size: 12px; }
 .grid { stroke: var(--line); fill: none; } .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
 .band { fill: var(--c); opacity: .16; stroke: none; } circle { fill: var(--c); }
+.many .band { opacity: .06; }
+.dots { fill: none; stroke: var(--c); stroke-width: 4.5; stroke-linecap: round; opacity: .55; }
+.line.dashed { stroke-dasharray: 5 4; stroke-width: 1.6; }
+.note, .notes { color: var(--soft); font-size: .85rem; line-height: 1.4; margin: 4px 6px 6px; } .notes { padding-left: 1.1em; }
+.warn { border-left: 4px solid #d55e00; padding: 6px 12px; background: var(--card); }
+code { font-size: .9em; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 14px 0; position: sticky; top: 0; z-index: 1;
   padding: 8px 0; background: var(--back); }
 .legend label { cursor: pointer; }
@@ -44,6 +51,13 @@ svg text { font-size: 11.5px; fill: var(--soft); } svg text.axis { font-size: 12
 pre { overflow-x: auto; padding: 12px; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   font-size: .85rem; }
 .hidden { display: none; }
+@media (max-width: 600px) {
+  body { padding: 12px 10px 40px; } h1 { font-size: 1.3rem; }
+  svg text, svg text.axis { font-size: 16px; }
+  figure { padding: 10px 2px 4px; } th, td { padding: 6px 7px; font-size: .85rem; }
+  td:nth-child(2), th:nth-child(2) { position: sticky; left: 0; background: var(--back); }
+  .legend { flex-wrap: nowrap; overflow-x: auto; white-space: nowrap; }
+}
 """
 
 SCRIPT = """
@@ -56,8 +70,7 @@ for (const box of document.querySelectorAll("[data-series]")) box.addEventListen
 
 def page(title: str, body: str) -> str:
     """A whole document."""
-    light = "".join(f".c{i} {{ --c: {a}; }}" for i, (a, _) in enumerate(COLOURS))
-    dark = "".join(f".c{i} {{ --c: {b}; }}" for i, (_, b) in enumerate(COLOURS))
+    light, dark = ("".join(f".c{i} {{ --c: {pair[shade]}; }}" for i, pair in enumerate(COLOURS)) for shade in (0, 1))
     style = f"{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}"
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"

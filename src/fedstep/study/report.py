@@ -11,7 +11,7 @@ from typing import Any
 
 from fedstep.run.files import plain, write_text
 from fedstep.study.chart import Series, chart
-from fedstep.study.page import page
+from fedstep.study.page import COLOURS, page
 from fedstep.study.summary import Run, Summary, common_target, summarise
 
 
@@ -28,7 +28,7 @@ def write_report(
     target = common_target(runs)
     body = [
         f"<p class='lead'>{escape(lead)}</p>" if lead else "",
-        _legend(runs),
+        legend([run.name for run in runs]),
         table([summarise(run, target) for run in runs], target),
         f"<div class='charts'>{''.join(charts(runs))}</div>",
         f"<h2>How it was made</h2><pre>{escape(command)}</pre>" if command else "<h2>How it was made</h2>",
@@ -83,17 +83,25 @@ def table(rows: Sequence[Summary], target: float) -> str:
             cost = "never" if row.gradients_to_target is None else f"{row.gradients_to_target:,.0f}"
             cells += [f"{row.accuracy:.4f}", f"{row.best:.4f}", str(row.rounds_to_target or "never"), cost]
         cells += [f"{row.loss:.4g}", f"{row.trials:.2f}" if row.trials else "-", str(row.failed)]
-        lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
-    header = "".join(f"<th>{escape(h)}</th>" for h in head)
-    return f"<div class='scroll'><table><thead><tr>{header}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        lines.append(cells)
+    return html_table(head, lines)
 
 
-def _legend(runs: Sequence[Run]) -> str:
-    if len(runs) < 2:
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: bool = False) -> str:
+    """A table that scrolls sideways where it is too wide; the cells of the rows are HTML, numbers unless words."""
+    header = "".join(f"<th>{escape(h)}</th>" for h in heads)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    kind = " class='words'" if words else ""
+    return f"<div class='scroll'><table{kind}><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def legend(names: Sequence[str]) -> str:
+    """Boxes that show and hide the lines of a name in every chart."""
+    if len(names) < 2:
         return ""
     items = (
-        f"<label><input type='checkbox' checked data-series='{escape(r.name)}'>"
-        f"<span class='key c{i}'></span>{escape(r.name)}</label>"
-        for i, r in enumerate(runs)
+        f"<label><input type='checkbox' checked data-series='{escape(name)}'>"
+        f"<span class='key c{i % len(COLOURS)}'></span>{escape(name)}</label>"
+        for i, name in enumerate(names)
     )
     return f"<div class='legend'>{''.join(items)}</div>"

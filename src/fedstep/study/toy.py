@@ -9,29 +9,28 @@ from math import inf
 from operator import add
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from fedstep import zoo
 from fedstep.algorithm import Algorithm, Update
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.types import Batch, Context
+from fedstep.core.types import Context
 from fedstep.core.vec import Scalar, State, Vec, norm_sq
 from fedstep.corrections.base import Correction
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
+from fedstep.data.tasks import load
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.task import Store, Task
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
 from fedstep.local.trace import Trace
-from fedstep.models.function import FunctionModel
+from fedstep.models.named import plane
 from fedstep.server.rules import eta
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Restart
 from fedstep.steps.search import LineSearch
 
-START = (0.24, 1.0)
 LOCAL_STEPS = 10
 RATES = (0.01, 0.03, 0.1, 0.2)
 
@@ -48,14 +47,9 @@ class Walk:
     trials: list[list[list[int]]]
 
 
-def squares(x: Vec, batch: Batch) -> Tensor:
-    """(a . x - b)^2 for every sample (a, b)."""
-    return (batch.inputs @ x - batch.targets) ** 2
-
-
 def federation() -> Federation:
     """One sample a client: a = (1, 1) or (1, 2), b = 3."""
-    return Federation.of([([[1.0, 1.0]], [3.0]), ([[1.0, 2.0]], [3.0])])
+    return load("plane", None).federation
 
 
 def literal() -> dict[str, Algorithm]:
@@ -107,9 +101,7 @@ def baselines() -> dict[str, Algorithm]:
 def walk(name: str, clients: Algorithm | tuple[Algorithm, Algorithm], rounds: int = 50) -> Walk:
     """Run a method, or one algorithm a client, on the toy problem in float64."""
     pair = clients if isinstance(clients, tuple) else (clients, clients)
-    model = FunctionModel(squares, torch.tensor(START, dtype=torch.float64))
-    fed = federation()
-    fed = Federation(tuple(f.double() for f in fed.fields), fed.parts)
+    model, fed = plane(), federation()
     tasks = [Task(alg, model, fed, Plan(1, LOCAL_STEPS, order=InOrder())) for alg in pair]
     server, store, result = pair[0].init(model.init(), rounds), Store(), Walk(name, [], [], [], [], [])
     _note(result, server.x, None, [])
@@ -123,7 +115,7 @@ def walk(name: str, clients: Algorithm | tuple[Algorithm, Algorithm], rounds: in
 
 def value(x: Vec) -> float:
     """F = (F1 + F2) / 2."""
-    a, b = tuple(f.double() for f in federation().fields)
+    a, b = federation().fields
     return float(((a @ x - b) ** 2).mean())
 
 

@@ -1,0 +1,83 @@
+"""`fedstep compare`, `fedstep report` and `fedstep export`: what a study found."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    compare = commands.add_parser("compare", help="the methods of a study side by side, over seeds")
+    compare.add_argument("--target", type=float, help="accuracy that costs lead to (default: 95 %% of the best mean)")
+    compare.add_argument(
+        "--reference", metavar="LABEL", help="method that differences are taken to (default: the best)"
+    )
+    compare.add_argument("--markdown", action="store_true", help="print Markdown")
+    compare.set_defaults(run=run_compare)
+    report = commands.add_parser("report", help="a page with the tables and charts of a study")
+    report.add_argument("--figures", action="store_true", help="PNG and PDF for a paper too, in HOME/figures")
+    report.add_argument("--out", type=Path, metavar="FILE", help="the page (default: HOME/report.html)")
+    report.set_defaults(run=run_report)
+    export = commands.add_parser("export", help="every round of a study in one file")
+    form = export.add_mutually_exclusive_group(required=True)
+    form.add_argument("--csv", type=Path, metavar="FILE", help="a row for every method, seed and round")
+    form.add_argument("--parquet", type=Path, metavar="FILE", help="the same as Parquet (extra: parquet)")
+    form.add_argument(
+        "--pack", type=Path, metavar="FILE", help="finished runs, small enough to keep under version control"
+    )
+    export.set_defaults(run=run_export)
+    for command in (compare, report, export):
+        command.add_argument("home", type=Path, metavar="HOME", help="results directory of fedstep run")
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """Print the tables and what their columns mean."""
+    from fedstep.study.compare import compare
+    from fedstep.study.results import load
+    from fedstep.study.tables import markdown, notes, rich_tables
+
+    found = compare(load(options.home), options.target, options.reference)
+    if options.markdown:
+        print(markdown(found), end="")
+        return
+    console = Console(highlight=False)
+    for table in rich_tables(found):
+        console.print(table)
+        console.print()
+    for note in notes(found):
+        console.print(note, style="dim", markup=False)
+
+
+def run_report(options: argparse.Namespace) -> None:
+    """Write the page, and the figures if asked."""
+    from fedstep.study.results import load
+    from fedstep.study.sheet import write_sheet
+
+    results = load(options.home)
+    made = [("report", write_sheet(options.out or options.home / "report.html", results))]
+    if options.figures:
+        from fedstep.study.figures import study_figures
+
+        made += [("figure", path) for path in study_figures(results, options.home / "figures")]
+    console = Console()
+    for kind, path in made:
+        console.print(f"{kind}: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def run_export(options: argparse.Namespace) -> None:
+    """Write the file and say where."""
+    from fedstep.study.export import write_csv, write_parquet
+    from fedstep.study.results import load, pack
+
+    if options.pack:
+        path = pack(options.home, options.pack)
+    elif options.csv:
+        path = write_csv(load(options.home), options.csv)
+    else:
+        path = write_parquet(load(options.home), options.parquet)
+    size = path.stat().st_size / 1e6
+    Console().print(f"export: {path} ({size:.2f} MB)", soft_wrap=True, highlight=False, markup=False)

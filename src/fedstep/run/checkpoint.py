@@ -1,0 +1,77 @@
+"""Server state and clients' memories on disk: safetensors with a checksum beside it, the last two kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
+from fedstep.core.vec import prefixed, under
+from fedstep.execute.task import Store
+from fedstep.run.files import write_bytes, write_json
+
+KEPT = 2
+
+
+def save(folder: Path, server: Server, store: Store) -> None:
+    """Write the state after a complete round; the description is written last and makes it valid."""
+    tensors = {
+        "x": server.x,
+        "readout": server.readout,
+        **prefixed("shared.", server.shared),
+        **prefixed("rule.", server.rule),
+    }
+    for client, memory in store.memories.items():
+        tensors |= prefixed(f"memory.{client}.", memory)
+    data = safetensors.torch.save({name: t.detach().clone() for name, t in tensors.items()})
+    stem = folder / f"checkpoint-{server.round:07d}"
+    write_bytes(stem.with_suffix(".safetensors"), data)
+    about = {"round": server.round, "horizon": server.horizon, "sha256": hashlib.sha256(data).hexdigest()}
+    write_json(stem.with_suffix(".json"), about)
+    for old in descriptions(folder)[KEPT:]:
+        old.unlink(missing_ok=True)
+        old.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def descriptions(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, newest first."""
+    return sorted(folder.glob("checkpoint-*.json"), reverse=True)
+
+
+def restore(folder: Path) -> tuple[Server, Store, list[str]] | None:
+    """The newest state that is whole, and a line for each that is not; None where there is no checkpoint."""
+    complaints: list[str] = []
+    for path in descriptions(folder):
+        try:
+            return (*_read(path), complaints)
+        except (InputError, OSError, ValueError, KeyError) as error:
+            complaints.append(f"{path}: {error}")
+    if complaints:
+        raise InputError(f"{complaints[0]}: no whole checkpoint is left; remove {folder} to begin that run anew")
+    return None
+
+
+def remove(folder: Path) -> None:
+    """Delete the checkpoints of a finished run."""
+    for path in descriptions(folder):
+        path.unlink(missing_ok=True)
+        path.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[Server, Store]:
+    about: dict[str, Any] = json.loads(path.read_text())
+    data = path.with_suffix(".safetensors").read_bytes()
+    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+        raise InputError("the checkpoint is corrupt (its checksum does not agree)")
+    tensors = safetensors.torch.load(data)
+    store = Store()
+    for name, value in under("memory.", tensors).items():
+        client, _, rest = name.partition(".")
+        store.memories.setdefault(int(client), {})[rest] = value
+    shared, rule = under("shared.", tensors), under("rule.", tensors)
+    return Server(tensors["x"], tensors["readout"], shared, rule, about["round"], about["horizon"]), store

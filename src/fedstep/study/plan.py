@@ -1,0 +1,170 @@
+"""A study: one task, several methods, several seeds, written down in a TOML file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedstep.core.errors import InputError, unknown
+
+T = TypeVar("T")
+WEIGHTINGS = ("equal", "samples")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything about a run but its method and seed."""
+
+    data: str
+    model: str
+    partition: str | None = None  # None: the data's natural clients
+    rounds: int = 500
+    per_round: int = 20
+    steps: int | None = 20
+    epochs: int | None = None
+    batch: int = 50
+    every: int = 5  # rounds between evaluations
+    limit: int | None = None  # keep the first clients only
+    eval_limit: int | None = None  # score on the first test samples only
+    weighting: str | None = None  # "equal" or "samples"; None: the method's own
+    train_loss: bool = True  # evaluate the loss over all clients
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method with one seed: its hash names its folder."""
+
+    setting: Setting
+    method: str
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of the comparison; a grid names the values that tuning may fill into the spec's braces."""
+
+    label: str
+    spec: str
+    grid: dict[str, list[float]] = field(default_factory=dict)
+    published: dict[str, list[float]] = field(default_factory=dict)
+
+    def candidates(self) -> list[str]:
+        """The spec for every point of the grid."""
+        points = product(*self.grid.values())
+        return [self.spec.format(**dict(zip(self.grid, point, strict=True))) for point in points]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What every grid point is given: the same rounds and the same seed, which is none of the study's."""
+
+    rounds: int = 100
+    seed: int = 1000
+
+
+@dataclass(frozen=True)
+class Study:
+    """A task, its methods and seeds."""
+
+    name: str
+    title: str
+    setting: Setting
+    seeds: tuple[int, ...]
+    methods: tuple[Method, ...]
+    tuning: Tuning = Tuning()
+    text: str = ""
+    scale: str = "paper"
+
+    def runs(self, specs: Mapping[str, str]) -> list[Job]:
+        """Every run, given each method's spec after tuning; seed by seed, so that early results compare."""
+        return [Job(self.setting, specs[m.label], seed) for seed in self.seeds for m in self.methods]
+
+    def trials(self, method: Method) -> list[Job]:
+        """The runs that tune a method."""
+        setting = replace(self.setting, rounds=self.tuning.rounds, train_loss=False)
+        return [Job(setting, spec, self.tuning.seed) for spec in method.candidates()]
+
+
+def read_study(path: Path, scale: str = "paper") -> Study:
+    """Parse a study; `scale` names a table of the file that overrides settings, such as `small`."""
+    try:
+        table = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such study (fedstep paper lists those of the paper)") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    try:
+        return _study(path, table, scale)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _study(path: Path, table: dict[str, Any], scale: str) -> Study:
+    known = ["title", "text", "seeds", "methods", "tuning", "scales", *(f.name for f in fields(Setting))]
+    _only(table, known)
+    scales = table.get("scales", {})
+    if scale != "paper" and scale not in scales:
+        raise InputError(unknown("scale", scale, ["paper", *scales]))
+    over = dict(scales.get(scale, {}))
+    tuning = {**table.get("tuning", {}), **over.pop("tuning", {})}
+    _only(over, ["seeds", *(f.name for f in fields(Setting))])
+    merged = {**table, **over}
+    setting = _made(Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}})
+    if setting.weighting not in (None, *WEIGHTINGS):
+        raise InputError(unknown("weighting", setting.weighting, list(WEIGHTINGS)))
+    methods = tuple(_made(Method, m) for m in table.get("methods", []))
+    labels = [m.label for m in methods]
+    if not methods or len(set(labels)) < len(labels):
+        raise InputError("give [[methods]] with different labels")
+    for method in methods:
+        _check(method)
+    seeds = tuple(merged.get("seeds", (0,)))
+    if not seeds or not all(isinstance(s, int) for s in seeds):
+        raise InputError(f"seeds = {list(seeds)}: give whole numbers")
+    return Study(
+        path.stem,
+        table.get("title", path.stem),
+        setting,
+        seeds,
+        methods,
+        _made(Tuning, tuning),
+        table.get("text", ""),
+        scale,
+    )
+
+
+def _check(method: Method) -> None:
+    from fedstep.spec import build
+
+    try:
+        candidates = method.candidates()
+    except (KeyError, IndexError, ValueError):
+        raise InputError(f"method {method.label}: {method.spec} does not fit its grid {method.grid}") from None
+    for spec in candidates:
+        build(spec)
+
+
+def _only(table: Mapping[str, Any], known: list[str]) -> None:
+    for name in table:
+        if name not in known:
+            raise InputError(unknown("setting", name, known))
+
+
+def _made(kind: type[T], table: Mapping[str, Any]) -> T:
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    _only(table, names)
+    try:
+        return kind(**table)
+    except TypeError as error:
+        raise InputError(str(error).replace("__init__() ", "")) from None

@@ -1,0 +1,128 @@
+"""One run of a study, from the last checkpoint to the end."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+
+import numpy
+import torch
+from torch import Tensor
+
+import fedstep
+from fedstep.core.seeds import key
+from fedstep.data import tasks
+from fedstep.data.plan import Plan
+from fedstep.data.rules import rule
+from fedstep.execute.choose import choose
+from fedstep.execute.task import Store, Task
+from fedstep.models.named import named
+from fedstep.run import checkpoint
+from fedstep.run.files import write_json, write_tensors
+from fedstep.run.journal import Journal
+from fedstep.run.record import RoundReport
+from fedstep.run.simulate import Simulation
+from fedstep.server.clients import BySamples, Equal
+from fedstep.spec import build
+from fedstep.study.plan import Job
+
+SHARE = 0.05  # of the time may go into checkpoints
+
+
+def folder_of(run: Job, home: Path) -> Path:
+    """Where a run's files are."""
+    return home / "runs" / run.digest
+
+
+def finished(run: Job, home: Path) -> bool:
+    """Whether there is nothing left to do."""
+    return (folder_of(run, home) / "done.json").exists()
+
+
+@lru_cache(maxsize=2)
+def split(data: str, partition: str | None, seed: int, limit: int | None, directory: Path | None) -> tasks.Split:
+    """The task of a run; runs that follow one another share it."""
+    return tasks.load(data, rule(partition) if partition else None, directory, seed, limit)
+
+
+def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
+    """The run as a simulation."""
+    s = run.setting
+    dealt = split(s.data, s.partition, run.seed, s.limit, data)
+    model = named(s.model, key(run.seed, "model"))
+    alg = build(run.method)
+    if s.weighting is not None:
+        alg = replace(alg, weighting=Equal() if s.weighting == "equal" else BySamples())
+    task = Task(alg, model, dealt.federation, Plan(s.batch, s.steps, s.epochs), run.seed)
+    sim = Simulation(
+        task,
+        min(s.per_round, len(dealt.federation)),
+        executor=choose(model),
+        test=_first(dealt.test, s.eval_limit),
+        every=s.every,
+        heldout=_first(dealt.heldout, s.eval_limit),
+        train=s.train_loss,
+    )
+    return sim, dealt
+
+
+def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor, ...] | None:
+    return None if fields is None else tuple(f[:limit] for f in fields)
+
+
+def work(run: Job, home: Path, data: Path | None, watch: Callable[[RoundReport], None] | None = None) -> list[str]:
+    """Bring a run to its end; returns what there is to say about damaged checkpoints."""
+    torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
+    folder = folder_of(run, home)
+    if finished(run, home):
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    sim, dealt = simulation(run, data)
+    state = checkpoint.restore(folder)
+    begin, store, said = state or (sim.begin(run.setting.rounds), Store(), [])
+    journal = Journal(folder / "rounds.jsonl")
+    journal.keep(begin.round)
+    write_json(
+        folder / "spec.json", {**asdict(run), "digest": run.digest, "partition": dealt.digest, **_about(dealt, sim)}
+    )
+    spent, cost, since = 0.0, 0.0, perf_counter()
+    server = begin
+    for server, row in sim.run(begin, store, run.setting.rounds):
+        journal.append(row.to_dict())
+        if watch:
+            watch(row)
+        if (perf_counter() - since) * SHARE >= cost:
+            journal.flush()
+            clock = perf_counter()
+            checkpoint.save(folder, server, store)
+            since = perf_counter()
+            cost = since - clock
+            spent += cost
+    journal.flush()
+    write_tensors(folder / "model.safetensors", {"readout": server.readout, "x": server.x})
+    write_json(folder / "done.json", {"rounds": server.round, "checkpoint_seconds": round(spent, 3)})
+    checkpoint.remove(folder)
+    return said
+
+
+def _about(dealt: tasks.Split, sim: Simulation) -> dict[str, object]:
+    sizes = [p.numel() for p in dealt.federation.parts]
+    return {
+        "note": dealt.note,
+        "algorithm": repr(sim.task.algorithm),
+        "parameters": sim.task.model.dim,
+        "clients": len(sizes),
+        "samples": sum(sizes),
+        "test_samples": 0 if dealt.test is None else len(dealt.test[1]),
+        "heldout_samples": 0 if dealt.heldout is None else len(dealt.heldout[1]),
+        "versions": {
+            "fedstep": fedstep.__version__,
+            "torch": str(torch.__version__),
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+        },
+    }

@@ -1,0 +1,274 @@
+"""Studies survive what happens to them, and end in the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedstep import InputError
+from fedstep.run import checkpoint
+from fedstep.run.journal import Journal
+from fedstep.study.plan import Job, Setting, read_study
+from fedstep.study.pool import run_all
+from fedstep.study.work import finished, folder_of, work
+
+STUDY = """
+title = "A small study"
+data = "synthetic"
+model = "logistic(inputs=40, classes=10)"
+partition = "Dirichlet(alpha=0.5, clients=12)"
+rounds = 12
+per_round = 4
+steps = 3
+batch = 20
+every = 3
+seeds = [0, 1]
+
+[tuning]
+rounds = 3
+
+[scales.small]
+rounds = 2
+seeds = [0]
+
+[[methods]]
+label = "FedAvg"
+spec = "fedavg(step={step})"
+grid = { step = [0.01, 0.1, 1.0] }
+
+[[methods]]
+label = "FedExpSLS"
+spec = "fedexpsls(carry=True)"
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def job(method="fedexpsls(carry=True)", rounds=8, seed=3):
+    setting = Setting("synthetic", "mlp(inputs=40, hidden=8, classes=10)", "Iid(clients=6)", rounds, 3, 3, None, 10, 2)
+    return Job(setting, method, seed)
+
+
+def command(*words):
+    return [sys.executable, "-m", "fedstep.cli", *map(str, words)]
+
+
+def content(home: Path):
+    """Everything a study leaves, less the clock."""
+    found = {}
+    for path in sorted((home / "runs").glob("*/rounds.jsonl")):
+        rows = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in path.read_text().splitlines()]
+        found[path.parent.name] = rows, (path.parent / "model.safetensors").read_bytes()
+    return found
+
+
+def test_a_study_runs_tunes_and_leaves_its_results(study, tmp_path):
+    home = tmp_path / "home"
+    assert subprocess.run(command("run", study, "--out", home), capture_output=True).returncode == 0
+    choices = {c["label"]: c for c in json.loads((home / "tuning.json").read_text())}
+    assert choices["FedAvg"]["rounds"] == 9
+    assert choices["FedAvg"]["spec"] == max(choices["FedAvg"]["scores"], key=choices["FedAvg"]["scores"].get)
+    assert choices["FedExpSLS"] == {"label": "FedExpSLS", "spec": "fedexpsls(carry=True)", "rounds": 0, "scores": {}}
+    runs = content(home)
+    assert len(runs) == 3 + 4
+    long = [rows for rows, _ in runs.values() if len(rows) == 12]
+    assert len(long) == 4
+    evaluated = [row["round"] for row in long[0] if row["accuracy"] is not None]
+    assert evaluated == [3, 6, 9, 12]
+    assert all(row["train_loss"] is not None for row in long[0] if row["round"] in evaluated)
+    spec = json.loads(next((home / "runs").glob("*/spec.json")).read_text())
+    assert {"partition", "versions", "algorithm", "seed", "setting", "digest"} <= set(spec)
+
+
+def test_two_workers_give_the_bits_of_one(study, tmp_path):
+    for name, workers in (("one", 1), ("two", 2)):
+        done = subprocess.run(
+            command("run", study, "--out", tmp_path / name, "--workers", workers), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+def test_a_study_killed_again_and_again_ends_in_the_same_bits(study, tmp_path):
+    assert subprocess.run(command("run", study, "--out", tmp_path / "calm"), capture_output=True).returncode == 0
+    kills = 0
+    for pause in (1.6, 2.0, 2.3, 2.7):
+        process = subprocess.Popen(
+            command("run", study, "--out", tmp_path / "rough"), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=pause)
+            break
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills, "the study ended before it could be killed"
+    assert subprocess.run(command("run", study, "--out", tmp_path / "rough"), capture_output=True).returncode == 0
+    assert content(tmp_path / "calm") == content(tmp_path / "rough")
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", [1, 3, 7])
+def test_a_run_stopped_after_any_round_ends_in_the_same_bits(tmp_path, at):
+    work(job(), tmp_path / "calm", None)
+
+    def watch(row):
+        if row.round == at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        work(job(), tmp_path / "rough", None, watch)
+    work(job(), tmp_path / "rough", None)
+    assert content(tmp_path / "calm") == content(tmp_path / "rough")
+
+
+def interrupted(home, at=5):
+    def watch(row):
+        if row.round == at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        work(job(), home, None, watch)
+    return folder_of(job(), home)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path):
+    work(job(), tmp_path / "calm", None)
+    folder = interrupted(tmp_path / "rough")
+    newest = checkpoint.descriptions(folder)[0]
+    data = bytearray(newest.with_suffix(".safetensors").read_bytes())
+    data[-1] ^= 1
+    newest.with_suffix(".safetensors").write_bytes(data)
+    said = work(job(), tmp_path / "rough", None)
+    assert len(said) == 1
+    assert newest.name in said[0]
+    assert "corrupt" in said[0]
+    assert content(tmp_path / "calm") == content(tmp_path / "rough")
+
+
+def test_without_a_whole_checkpoint_the_remedy_is_named(tmp_path):
+    folder = interrupted(tmp_path)
+    for path in checkpoint.descriptions(folder):
+        path.with_suffix(".safetensors").write_bytes(b"torn")
+    with pytest.raises(InputError, match=r"corrupt.*remove .* to begin that run anew"):
+        work(job(), tmp_path, None)
+
+
+def test_a_torn_last_line_is_cut_and_a_broken_middle_is_named(tmp_path):
+    journal = Journal(tmp_path / "rounds.jsonl")
+    for t in (1, 2, 3):
+        journal.append({"round": t, "loss": float("nan")})
+    with journal.path.open("a") as file:
+        file.write('{"round": 4, "lo')
+    assert [r["round"] for r in journal.rows()] == [1, 2, 3]
+    journal.keep(2)
+    assert journal.rows() == [{"round": 1, "loss": None}, {"round": 2, "loss": None}]
+    with pytest.raises(InputError, match="rounds are missing before 3"):
+        journal.keep(3)
+    journal.path.write_text('{"round": 1}\nbroken\n{"round": 3}\n')
+    with pytest.raises(InputError, match="line 2"):
+        journal.rows()
+
+
+def test_checkpoints_hold_memories_and_are_removed_at_the_end(tmp_path):
+    folder = interrupted(tmp_path)
+    server, store, said = checkpoint.restore(folder)
+    assert server.round in (4, 5)
+    assert said == []
+    assert all(set(memory) == {"step.step"} for memory in store.memories.values())
+    assert len(checkpoint.descriptions(folder)) == 2
+    work(job(), tmp_path, None)
+    assert finished(job(), tmp_path)
+    assert not checkpoint.descriptions(folder)
+
+
+def test_what_is_finished_is_not_run_again(tmp_path):
+    work(job(), tmp_path, None)
+    before = (folder_of(job(), tmp_path) / "rounds.jsonl").stat().st_mtime_ns
+    run_all([job(), job()], ["a", "b"], tmp_path, None)
+    assert (folder_of(job(), tmp_path) / "rounds.jsonl").stat().st_mtime_ns == before
+
+
+def test_the_hash_names_the_specification():
+    assert job().digest == job().digest
+    assert len({job().digest, job(seed=4).digest, job(rounds=9).digest, job("fedsls").digest}) == 4
+
+
+def test_interrupt_says_so_and_the_next_call_goes_on(study, tmp_path):
+    process = subprocess.Popen(command("run", study, "--out", tmp_path / "home"), stderr=subprocess.PIPE, text=True)
+    time.sleep(2.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=20)
+    if process.returncode:  # it may have been quick
+        assert process.returncode == 130
+        assert error.strip().splitlines()[-1] == "fedstep: interrupted"
+    assert subprocess.run(command("run", study, "--out", tmp_path / "home"), capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rounds = 12", "round = 12", "unknown setting 'round': did you mean rounds"),
+        ('spec = "fedexpsls(carry=True)"', 'spec = "fedexpslss"', "did you mean fedexpsls"),
+        ("{step}", "{steps}", "does not fit its grid"),
+        ('label = "FedExpSLS"', 'label = "FedAvg"', "different labels"),
+        ("seeds = [0, 1]", 'seeds = ["a"]', "whole numbers"),
+        ("title =", "title", "mine.toml"),
+        ('data = "synthetic"', "", "data"),
+        ("every = 3", 'weighting = "sample"', "did you mean samples"),
+    ],
+)
+def test_mistakes_in_a_study_are_named(study, old, new, message):
+    study.write_text(STUDY.replace(old, new, 1))
+    with pytest.raises(InputError, match=message) as caught:
+        read_study(study)
+    assert "mine.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_names_on_the_command_line_are_one_line(study, tmp_path):
+    for words, message in (
+        (["run", "femnist-logreq"], "did you mean femnist-logreg"),
+        (["run", study, "--scale", "smal"], "did you mean small"),
+        (["run", study, "--workers", "0", "--out", tmp_path / "x"], "--workers 0"),
+        (["run", tmp_path / "none.toml"], "no such study"),
+    ):
+        done = subprocess.run(command(*words), capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_every_shipped_study_can_be_read_at_both_scales():
+    folder = Path(__file__).parents[2] / "studies"
+    names = {p.stem for p in folder.glob("*.toml")}
+    assert {"toy", "femnist-logreg", "shakespeare-lstm", "cifar10-cnn", "cifar10-resnet18"} <= names
+    assert {"cifar100-resnet18", "cifar100-cnn", "sensitivity-c", "retries"} <= names
+    for path in folder.glob("*.toml"):
+        assert read_study(path).seeds
+        assert read_study(path, "small").setting.rounds <= 30
+
+
+def test_the_model_of_a_run_depends_on_its_seed_alone(tmp_path):
+    torch.manual_seed(1)
+    work(job(rounds=1), tmp_path / "a", None)
+    torch.manual_seed(2)
+    work(job(rounds=1), tmp_path / "b", None)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
