@@ -16,6 +16,7 @@ import fedstep.cli
 from fedstep.cli import data, partition
 from fedstep.core.errors import InputError
 from fedstep.data import tasks
+from fedstep.data.labels import label_name
 from fedstep.data.partition import Iid, LogNormal, Natural, Power, Shards, SizeLaw
 from fedstep.data.rules import rule
 
@@ -273,10 +274,10 @@ def test_an_out_that_cannot_be_written_is_one_line(say, tmp_path):
 
 
 def test_labels_are_named_where_the_name_is_short():
-    assert [partition.label_name("femnist", k) for k in (0, 10, 36, 61)] == ["0", "A", "a", "z"]
-    assert [partition.label_name("shakespeare", k) for k in (0, 1, 79, 80)] == ["newline", "space", "}", "other"]
-    assert partition.label_name("cifar10", 9) == "truck"
-    assert partition.label_name("cifar100", 99) == "99"
+    assert [label_name("femnist", k) for k in (0, 10, 36, 61)] == ["0", "A", "a", "z"]
+    assert [label_name("shakespeare", k) for k in (0, 1, 79, 80)] == ["newline", "space", "}", "other"]
+    assert label_name("cifar10", 9) == "truck"
+    assert label_name("cifar100", 99) == "99"
 
 
 @pytest.mark.parametrize(

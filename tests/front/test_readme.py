@@ -17,6 +17,20 @@ def test_ten_lines_on_your_own_model_run(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "report.html").exists()
 
 
+def test_own_table_lines_run(tmp_path, monkeypatch):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=300)
+    features = rng.normal(size=(300, 4)) + 2 * np.eye(3, 4)[labels]
+    monkeypatch.chdir(tmp_path)
+    np.savetxt("mine.csv", np.c_[features, labels], delimiter=",", header="a,b,c,d,class")
+    seen = {}
+    exec(BLOCKS[1], seen)
+    assert seen["result"].metrics[-1].accuracy > 0.6
+    assert (tmp_path / "results/mine/model.safetensors").exists()
+
+
 def test_the_optimizer_lines_run():
     import torch
 
@@ -26,7 +40,7 @@ def test_the_optimizer_lines_run():
     x, y = torch.randn(20, 3), torch.randint(2, (20,))
     loss = torch.nn.functional.cross_entropy
     before = float(loss(model(x), y).detach())
-    exec(BLOCKS[1], {"fedstep": fedstep, "model": model, "loss": loss, "loader": [(x, y)] * 5})
+    exec(BLOCKS[2], {"fedstep": fedstep, "model": model, "loss": loss, "loader": [(x, y)] * 5})
     assert float(loss(model(x), y).detach()) < before
 
 

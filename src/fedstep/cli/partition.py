@@ -7,12 +7,9 @@ import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 from rich.console import Console
-
-CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 def register(commands: Any) -> None:
@@ -33,6 +30,7 @@ def register(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Deal the samples, print what came out, draw the map."""
     from fedstep.core.errors import InputError
+    from fedstep.data.labels import label_name
     from fedstep.data.parts import label_counts
     from fedstep.data.rules import rule
     from fedstep.data.tasks import load
@@ -89,14 +87,3 @@ def spread(values: Sequence[float]) -> str:
 
     least, *quartiles, most = np.quantile(values, (0, 0.25, 0.5, 0.75, 1)).tolist()
     return f"min {least:g}, quartiles {' / '.join(f'{q:g}' for q in quartiles)}, max {most:g}"
-
-
-def label_name(task: str, label: int) -> str:
-    """What a label stands for, where that is short; else its number."""
-    from fedstep.data.leaf import ALPHABET
-
-    if task == "shakespeare":
-        text = ALPHABET[label] if label < len(ALPHABET) else "other"
-        return {" ": "space", "\n": "newline"}.get(text, text)
-    known = {"femnist": digits + ascii_uppercase + ascii_lowercase, "cifar10": CIFAR10}.get(task, ())
-    return known[label] if label < len(known) else str(label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def run_report(options: argparse.Namespace) -> None:
     from fedstep.study.sheet import write_sheet
 
     results = load(options.home)
-    made = [("report", write_sheet(options.out or options.home / "report.html", results))]
+    page = write_sheet(options.out or options.home / "report.html", results, _labels(options.home))
+    made = [("report", page)]
     if options.figures:
         from fedstep.study.figures import study_figures
 
@@ -66,6 +68,17 @@ def run_report(options: argparse.Namespace) -> None:
     console = Console()
     for kind, path in made:
         console.print(f"{kind}: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _labels(home: Path) -> list[str]:
+    """The map of the clients' labels, where `fedstep run` has noted them."""
+    from fedstep.study.heatmap import heatmap
+
+    path = home / "labels.json"
+    if not path.exists():
+        return []
+    known = json.loads(path.read_text())
+    return [heatmap(known["counts"], known["labels"], f"Labels of the clients, seed {known['seed']}")]
 
 
 def run_export(options: argparse.Namespace) -> None:

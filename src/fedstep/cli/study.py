@@ -56,12 +56,14 @@ def find(name: str) -> Path:
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
     from fedstep.study.pool import run_all
+    from fedstep.study.work import note_labels
 
     study, home = _open(options)
     choices = _tuned(study, home, options)
     jobs = study.runs({label: c.spec for label, c in choices.items()})
     labels = [m.label for _ in study.seeds for m in study.methods]
     run_all(jobs, labels, home, options.data, options.workers)
+    note_labels(study, home, options.data)
     Console().print(
         f"results: {home}   (fedstep compare {home}; fedstep report {home})", soft_wrap=True, highlight=False
     )

@@ -16,6 +16,8 @@ from torch import Tensor
 import fedstep
 from fedstep.core.seeds import key
 from fedstep.data import tasks
+from fedstep.data.labels import label_name
+from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
 from fedstep.data.rules import rule
 from fedstep.execute.choose import choose
@@ -28,7 +30,7 @@ from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.server.clients import BySamples, Equal
 from fedstep.spec import build
-from fedstep.study.plan import Job
+from fedstep.study.plan import Job, Study
 
 SHARE = 0.05  # of the time may go into checkpoints
 
@@ -68,6 +70,18 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
         train=s.train_loss,
     )
     return sim, dealt
+
+
+def note_labels(study: Study, home: Path, data: Path | None) -> None:
+    """Write which labels the clients of the first seed hold, for the report; nothing where targets are no classes."""
+    s = study.setting
+    dealt = split(s.data, s.partition, study.seeds[0], s.limit, data).federation
+    if dealt.fields[-1].is_floating_point() or dealt.fields[-1].dim() != 1:
+        return
+    table = label_counts([p.numpy() for p in dealt.parts], dealt.fields[-1].numpy())
+    held = [k for k in range(table.shape[1]) if table[:, k].any()]
+    names = [label_name(s.data, k) for k in held]
+    write_json(home / "labels.json", {"seed": study.seeds[0], "labels": names, "counts": table[:, held].tolist()})
 
 
 def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor, ...] | None:
