@@ -1,16 +1,24 @@
-"""Methods as text: `fedexpsls(c=0.1, reset=Restart())`."""
+"""Methods as text: `fedexpsls(c=0.1, reset=Restart())`.
+
+Every method also takes the slots that are independent of all others: `fedsls(readout=Tail(), weighting=BySamples())`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import is_dataclass, replace
 from functools import cache
+from typing import Any
 
 from fedstep import authors, zoo
 from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
+from fedstep.server import clients, readouts
 from fedstep.steps import resets
+
+SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal()}
 
 
 @cache
@@ -40,8 +48,25 @@ def method(name: str) -> Callable[..., Algorithm]:
 
 @cache
 def _language() -> Language:
-    parts = {n: p for n, p in vars(resets).items() if inspect.isclass(p) and p.__module__ == resets.__name__}
-    return Language("method", methods(), parts, "fedsls(c=0.1)", "Restart()")
+    parts = {n: p for home in (resets, readouts, clients) for n, p in vars(home).items() if _is_part(p, home.__name__)}
+    return Language("method", {n: _with_slots(f) for n, f in methods().items()}, parts, "fedsls(c=0.1)", "Restart()")
+
+
+def _with_slots(method: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
+    """The constructor with the keywords `readout` and `weighting` besides its own."""
+
+    def make(**given: Any) -> Algorithm:
+        slots = {name: given.pop(name) for name in SLOTS if name in given}
+        return replace(method(**given), **slots)
+
+    own = inspect.signature(method)
+    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d) for n, d in SLOTS.items()]
+    make.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
+    return make
+
+
+def _is_part(value: object, module: str) -> bool:
+    return inspect.isclass(value) and value.__module__ == module and is_dataclass(value)
 
 
 def _is_method(value: object, module: str) -> bool:

@@ -70,3 +70,42 @@ def test_server_rules_follow_their_formulas_on_a_fixed_sequence(oracle, name):
         close(state["momentum" if name == "fedavgm" else "m"], row["m"])
         if name != "fedavgm":
             close(state["v"], row["v"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedexp", "fedadagrad"])
+def test_fedexp_notebook_is_reproduced_on_its_own_data(name):
+    """d = 1000 unknowns, 20 clients of 30 rows, made by numpy's old generator as the notebook makes them."""
+    import json
+
+    import numpy as np
+    from conftest import FULL
+
+    if not FULL.is_dir():
+        pytest.skip("the full oracle files are not beside the repository")
+    record = json.loads((FULL / "fedexp_notebook_linreg.json").read_text())["original_seed0"]
+    s = record["settings"]
+    rng, d, n = np.random.RandomState(s["numpy_seed"]), s["d"], s["n"]
+    mean_w, b = rng.normal(0, s["alpha"], n), rng.normal(0, s["beta"], n)
+    mean_x = [rng.normal(b[i], 1, d) for i in range(n)]
+    clients = []
+    for i in range(n):
+        w = rng.normal(mean_w[i], 1, (d, 1))
+        a = rng.multivariate_normal(mean_x[i], np.eye(d), s["s"])
+        y = (a @ w)[:, 0]
+        clients.append(
+            (torch.tensor(a / np.linalg.norm(a, axis=1, keepdims=True)), torch.tensor(y / np.linalg.norm(y)))
+        )
+        if i == 0 and not np.allclose(a[0, :5], record["A0_first5"]):
+            pytest.skip("this LAPACK draws other multivariate normals than the recorded one")
+    model = FunctionModel(half_sum, torch.zeros(d, dtype=torch.float64))
+    task = Task(
+        notebook(name, {**s, "mu_fedprox": s["mu"]}),
+        model,
+        Federation.of(clients),
+        Plan(s["s"], s["tau"], order=InOrder()),
+    )
+    simulation = Simulation(task, n)
+    for (server, _), row in zip(simulation.run(simulation.begin(8), Store(), 8), record["traj"][name], strict=True):
+        assert float(server.x.norm()) == pytest.approx(row["w_norm"], rel=1e-8)
+        assert float(server.rule["eta_g"]) == pytest.approx(row["eta_g"], rel=1e-8)
