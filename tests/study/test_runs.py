@@ -129,6 +129,37 @@ def test_a_study_killed_again_and_again_ends_in_the_same_bits(study, tmp_path):
     assert content(tmp_path / "calm") == content(tmp_path / "rough")
 
 
+def test_workers_die_with_the_process_that_started_them_and_the_next_goes_on(study, tmp_path):
+    assert subprocess.run(command("run", study, "--out", tmp_path / "calm"), capture_output=True).returncode == 0
+    for rows in (4, 20):
+        process = subprocess.Popen(
+            command("run", study, "--out", tmp_path / "rough", "--workers", 2),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        await_rows(tmp_path / "rough", rows)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    words = command("run", study, "--out", tmp_path / "rough", "--workers", 2)
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "calm") == content(tmp_path / "rough")
+
+
+def test_a_run_that_is_being_worked_on_is_refused(tmp_path):
+    seen = []
+
+    def watch(row):
+        if not seen:
+            with pytest.raises(InputError, match="another process is working on this run"):
+                work(job(), tmp_path, None)
+            seen.append(row.round)
+
+    work(job(), tmp_path, None, watch)
+    assert seen == [1]
+    assert finished(job(), tmp_path)
+
+
 class Stop(Exception):
     pass
 

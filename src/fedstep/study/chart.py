@@ -77,12 +77,19 @@ def chart(
     log_y: bool = False,
     note: str = "",
     keys: bool = False,
+    settled: float = 0.0,
 ) -> str:
-    """A figure element with its caption and, below, a note; `keys` names the lines that the page's legend does not."""
+    """A figure element with its caption and, below, a note; `keys` names the lines that the page's legend does not.
+
+    The y axis holds what each line does after the part `settled` of its points; what lies outside is cut off.
+    """
     xs = Axis.over([v for s in series for v in s.x], LEFT, WIDTH - RIGHT, log_x)
-    values = [v for s in series for line in (s.y, *(s.band or ())) for v in line]
+    values = [v for s in series for line in (s.y, *(s.band or ())) for v in line[int(settled * len(line)) :]]
     ys = Axis.over(values, HEIGHT - BOTTOM, TOP, log_y)
-    parts = [*_frame(xs, ys, x_label, y_label), *(_drawn(s, xs, ys) for s in series)]
+    area = f'<rect x="{LEFT}" y="{TOP - 2}" width="{WIDTH - RIGHT - LEFT}" height="{HEIGHT - BOTTOM - TOP + 4}"/>'
+    lines = "".join(_drawn(s, xs, ys) for s in series)
+    clipped = f'<clipPath id="area">{area}</clipPath><g clip-path="url(#area)">{lines}</g>'
+    parts = [*_frame(xs, ys, x_label, y_label), clipped]
     many = ' class="many"' if len(series) > 6 else ""  # bands one upon another would hide the lines
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
     svg = f'<svg{many} {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'

@@ -22,13 +22,15 @@ AXES: tuple[tuple[str, str, Column], ...] = (
     ("cost", "gradient-equivalents (trials counted)", curves.gradients),
     ("traffic", "megabytes, up and down", curves.megabytes),
 )
+SETTLED = 0.1  # the first rounds of an accuracy curve do not set the scale
 C = re.compile(r"(.*?)[\s,]*\bc\s*=\s*([0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 
 
 def accuracy_panels(groups: Sequence[Group]) -> list[str]:
     """Test accuracy against rounds, gradients and bytes; then readout against last iterate where they differ."""
     drawn = [
-        _drawn(f"Test accuracy by {by}", x, "accuracy, %", _bands(groups, curves.accuracy, at)) for by, x, at in AXES
+        _drawn(f"Test accuracy by {by}", x, "accuracy, %", _bands(groups, curves.accuracy, at), settled=SETTLED)
+        for by, x, at in AXES
     ]
     both = []
     for i, g in enumerate(groups):
@@ -37,7 +39,11 @@ def accuracy_panels(groups: Sequence[Group]) -> list[str]:
                 curve = curves.mean_band(g, y)
                 both.append(Series(g.label, curve.x, curve.y, _colour(i), dashed=dashed))
     note = "Solid: the point that is read out; dashed: the last iterate. Methods for which they differ."
-    return [d for d in (*drawn, _drawn("Readout and last iterate", "round", "accuracy, %", both, note=note)) if d]
+    return [
+        d
+        for d in (*drawn, _drawn("Readout and last iterate", "round", "accuracy, %", both, note=note, settled=SETTLED))
+        if d
+    ]
 
 
 def loss_panels(groups: Sequence[Group]) -> list[str]:

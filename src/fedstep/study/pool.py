@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedstep.core.errors import InputError
+from fedstep.run.claim import die_with_parent
 from fedstep.run.journal import Journal
 from fedstep.run.progress import summary
 from fedstep.run.record import RoundReport
@@ -36,7 +37,7 @@ def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path |
 
 
 def _parallel(todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board) -> None:
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=die_with_parent) as pool:
         waiting: dict[Future[list[str]], tuple[Job, str]] = {
             pool.submit(work, job, home, data): (job, label) for job, label in todo
         }

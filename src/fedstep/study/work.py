@@ -24,6 +24,7 @@ from fedstep.execute.choose import choose
 from fedstep.execute.task import Store, Task
 from fedstep.models.named import named
 from fedstep.run import checkpoint
+from fedstep.run.claim import claimed
 from fedstep.run.files import write_json, write_tensors
 from fedstep.run.journal import Journal
 from fedstep.run.record import RoundReport
@@ -91,10 +92,11 @@ def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor
 def work(run: Job, home: Path, data: Path | None, watch: Callable[[RoundReport], None] | None = None) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged checkpoints."""
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
-    folder = folder_of(run, home)
-    if finished(run, home):
-        return []
-    folder.mkdir(parents=True, exist_ok=True)
+    with claimed(folder_of(run, home)):
+        return [] if finished(run, home) else _work(run, folder_of(run, home), data, watch)
+
+
+def _work(run: Job, folder: Path, data: Path | None, watch: Callable[[RoundReport], None] | None) -> list[str]:
     sim, dealt = simulation(run, data)
     state = checkpoint.restore(folder)
     begin, store, said = state or (sim.begin(run.setting.rounds), Store(), [])
