@@ -118,3 +118,16 @@ def test_runs_on_disk_come_before_packed_ones(tmp_path):
     row = json.loads((folder / "rounds.jsonl").read_text().splitlines()[0])
     (folder / "rounds.jsonl").write_text(json.dumps({**row, "loss": 7.0}) + "\n")
     assert load(tmp_path).groups[1].runs[0].rows[0]["loss"] == 7.0
+
+
+def test_results_are_read_compared_and_shown_without_torch(tmp_path):
+    import subprocess
+    import sys
+
+    home = tmp_path / "home"
+    homes.make(home)
+    words = [["compare", str(home)], ["report", str(home)], ["export", str(home), "--csv", str(tmp_path / "rows.csv")]]
+    calls = "\n".join(f"assert fedstep.cli.main({w!r}) == 0" for w in words)
+    code = f"import sys, fedstep.cli\n{calls}\nassert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

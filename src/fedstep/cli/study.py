@@ -13,8 +13,8 @@ from rich.table import Table
 from fedstep.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
+    from fedstep.study.choices import Choice
     from fedstep.study.plan import Study
-    from fedstep.study.tune import Choice
 
 SHIPPED = Path(__file__).parents[1] / "studies"
 

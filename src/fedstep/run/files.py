@@ -7,10 +7,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import safetensors.torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -41,6 +41,8 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Named tensors as safetensors."""
+    import safetensors.torch  # here, so that reports need no torch
+
     write_bytes(path, safetensors.torch.save({k: v.detach().clone() for k, v in tensors.items()}))
 
 

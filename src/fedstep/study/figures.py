@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedstep.core.errors import InputError
 from fedstep.study import curves
 from fedstep.study.curves import Curve
 from fedstep.study.page import COLOURS as PALETTE
 from fedstep.study.results import Group, Results
-from fedstep.study.toy import Walk
+
+if TYPE_CHECKING:
+    from fedstep.study.toy import Walk
 
 COLOURS = {"FedAvg": "#0072b2", "FedExP": "#d55e00", "FedSLS": "#009e73", "FedExpSLS": "#a34a86"}
 

@@ -96,8 +96,11 @@ class Study:
         return [Job(setting, spec, self.tuning.seed) for spec in method.candidates()]
 
 
-def read_study(path: Path, scale: str = "paper") -> Study:
-    """Parse a study; `scale` names a table of the file that overrides settings, such as `small`."""
+def read_study(path: Path, scale: str = "paper", check: bool = True) -> Study:
+    """Parse a study; `scale` names a table of the file that overrides settings, such as `small`.
+
+    `check` builds every method; results that exist can be read without.
+    """
     try:
         table = tomllib.loads(path.read_text())
     except FileNotFoundError:
@@ -105,12 +108,12 @@ def read_study(path: Path, scale: str = "paper") -> Study:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
     try:
-        return _study(path, table, scale)
+        return _study(path, table, scale, check)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _study(path: Path, table: dict[str, Any], scale: str) -> Study:
+def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
     known = ["title", "text", "seeds", "methods", "tuning", "scales", *(f.name for f in fields(Setting))]
     _only(table, known)
     scales = table.get("scales", {})
@@ -127,7 +130,7 @@ def _study(path: Path, table: dict[str, Any], scale: str) -> Study:
     labels = [m.label for m in methods]
     if not methods or len(set(labels)) < len(labels):
         raise InputError("give [[methods]] with different labels")
-    for method in methods:
+    for method in methods if check else ():
         _check(method)
     seeds = tuple(merged.get("seeds", (0,)))
     if not seeds or not all(isinstance(s, int) for s in seeds):

@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes
 from fedstep.run.journal import Journal
+from fedstep.study.choices import Choice, read_choices
 from fedstep.study.plan import Job, Study, read_study
 from fedstep.study.summary import Run
-
-if TYPE_CHECKING:
-    from fedstep.study.tune import Choice
 
 PACKED = "results.jsonl.gz"
 DIGITS = 6  # significant, in the compact file
@@ -115,14 +113,12 @@ def _study(home: Path) -> Study:
     path, scale = home / "study.toml", home / "scale.txt"
     if not path.exists():
         raise InputError(f"{home}: no results here; make them with fedstep run STUDY --out {home}")
-    return read_study(path, scale.read_text().strip() if scale.exists() else "paper")
+    return read_study(path, scale.read_text().strip() if scale.exists() else "paper", check=False)
 
 
 def _choices(study: Study, home: Path) -> dict[str, Choice]:
-    from fedstep.study.tune import Choice, read_choices
-
     fixed = {m.label: Choice(m.label, m.spec, 0, {}) for m in study.methods if not m.grid}
-    return {**fixed, **(read_choices(study, home) if (home / "tuning.json").exists() else {})}
+    return {**fixed, **(read_choices(home) if (home / "tuning.json").exists() else {})}
 
 
 def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:

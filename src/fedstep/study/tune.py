@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_json
 from fedstep.run.journal import Journal
+from fedstep.study.choices import Choice
 from fedstep.study.plan import Method, Study
 from fedstep.study.pool import run_all
 from fedstep.study.summary import Run, summarise
 from fedstep.study.work import folder_of
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What tuning chose for a method and what it spent: rounds are those of all grid points together."""
-
-    label: str
-    spec: str
-    rounds: int
-    scores: dict[str, float | None]  # test accuracy, last tenth of the rounds, by grid point; None: diverged
 
 
 def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[str, Choice]:
@@ -58,12 +47,3 @@ def choose(study: Study, method: Method, home: Path) -> Choice:
         )
     best = max(good, key=lambda spec: good[spec])
     return Choice(method.label, best, study.tuning.rounds * len(scores), scores)
-
-
-def read_choices(study: Study, home: Path) -> dict[str, Choice]:
-    """What tuning chose before."""
-    path = home / "tuning.json"
-    if not path.exists():
-        raise InputError(f"{path}: there is none; fedstep tune makes it")
-    rows: list[dict[str, Any]] = json.loads(path.read_text())
-    return {row["label"]: Choice(**row) for row in rows}

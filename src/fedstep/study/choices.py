@@ -1,0 +1,29 @@
+"""What tuning chose, as `tuning.json` holds it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedstep.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What tuning chose for a method and what it spent: rounds are those of all grid points together."""
+
+    label: str
+    spec: str
+    rounds: int
+    scores: dict[str, float | None]  # test accuracy, last tenth of the rounds, by grid point; None: diverged
+
+
+def read_choices(home: Path) -> dict[str, Choice]:
+    """What tuning chose before."""
+    path = home / "tuning.json"
+    if not path.exists():
+        raise InputError(f"{path}: there is none; fedstep tune makes it")
+    rows: list[dict[str, Any]] = json.loads(path.read_text())
+    return {row["label"]: Choice(**row) for row in rows}
