@@ -38,7 +38,7 @@ def register(commands: Any) -> None:
         )
         command.add_argument("--workers", type=int, default=1, help="processes (default: 1); the results are the same")
     paper = commands.add_parser("paper", help="the paper's studies and what each would cost on this machine")
-    paper.add_argument("--measure", action="store_true", help="time a few steps of every model (a minute)")
+    paper.add_argument("--quick", action="store_true", help="only the list: do not time a few steps of every model")
     paper.set_defaults(run=list_studies)
 
 
@@ -79,15 +79,15 @@ def tune_study(options: argparse.Namespace) -> None:
 
 
 def list_studies(options: argparse.Namespace) -> None:
-    """Names and titles; with --measure the hours on one core."""
+    """Names, titles, and the time on one core from a few measured steps."""
     from fedstep.study.plan import read_study
 
-    heads = ["study", "what it is", "runs x rounds"] + (["a step", "paper scale"] if options.measure else [])
+    heads = ["study", "what it is", "runs x rounds"] + ([] if options.quick else ["a step", "paper scale"])
     table = Table(*heads, box=None, pad_edge=False)
     for path in sorted(SHIPPED.glob("*.toml")):
         study = read_study(path)
         size = f"{len(study.methods) * len(study.seeds)} x {study.setting.rounds}"
-        table.add_row(path.stem, study.title, size, *(_cost(study) if options.measure else ()))
+        table.add_row(path.stem, study.title, size, *(() if options.quick else _cost(study)))
     console = Console()
     console.print(table)
     console.print("fedstep run NAME [--scale small] [--data DIRECTORY] runs one.", highlight=False)
