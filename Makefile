@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/fedstep demo
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -18,7 +18,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedstep needs Python 3.11 or later: make PYTHON=python3.12 demo")'
