@@ -32,6 +32,8 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the methods one after another, show them live, write the report."""
+    import torch
+
     from fedstep import demo
     from fedstep.core.errors import InputError
     from fedstep.study.report import write_report
@@ -39,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")
+    torch.set_num_threads(1)  # small tensors: more threads only wait for each other, above all on a busy machine
     console = Console()
     task = demo.problem(options.data, options.seed)
     sizes = [p.numel() for p in task.federation.parts]

@@ -23,12 +23,15 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the methods, print what they reached, draw the figures."""
+    import torch
+
     from fedstep.core.errors import InputError
     from fedstep.study import toy
     from fedstep.study.figures import toy_figure
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")
+    torch.set_num_threads(1)
     honest = [toy.walk(name, alg, options.rounds) for name, alg in toy.baselines().items()]
     modes: dict[str, tuple[str, dict[str, Any]]] = {
         "literal": ("The algorithm as printed", dict(toy.literal())),
