@@ -84,9 +84,9 @@ class Algorithm:
         x, trace, remembered = self.local(ctx, begin, batches, self.correction.terms())
         delta, kept, message = self.correction.finish(ctx, x, trace)
         after = {**kept, **remembered}
-        ok = finite(delta)  # a client whose update is refused must not remember what spoilt it
-        after = {name: torch.where(lift(ok, value), value, memory[name]) for name, value in after.items()}
-        return Update(Aggregate.of(delta, message, self.weighting(samples)), after, trace)
+        sane = finite(delta) & trace.sane  # a client whose update is refused must not remember what spoilt it
+        after = {name: torch.where(lift(sane, value), value, memory[name]) for name, value in after.items()}
+        return Update(Aggregate.of(delta, message, self.weighting(samples), trace.sane), after, trace)
 
     def absorb(self, server: Server, agg: Aggregate, population: int) -> Server:
         """The server's step. A round in which no client counted leaves the model as it is."""

@@ -85,9 +85,14 @@ class Armijo(torch.optim.Optimizer):
         memory: dict[Any, Any] = self.state  # torch keeps what is not keyed by a parameter as it is
         state = memory.get("search") or search.init(x)
         f = loss.detach().to(x.dtype)
-        out, new = search.search(phi, x, f, g, d, state)
-        phi.write(x if float(out.step) == 0 else x + out.step * d)
-        after.throw()
+        try:
+            out, new = search.search(phi, x, f, g, d, state)
+            phi.write(x if float(out.step) == 0 else x + out.step * d)
+        except BaseException:  # the closure broke, or the user did: nothing is left at a trial point
+            phi.write(x)
+            raise
+        finally:
+            after.throw()
         for buffer, value in zip(self.buffers, kept, strict=True):
             buffer.copy_(value)
         memory["search"] = new
@@ -99,6 +104,8 @@ class Armijo(torch.optim.Optimizer):
     @property
     def _last(self) -> dict[str, Tensor]:
         memory: dict[Any, Any] = self.state
+        if "last" not in memory:
+            raise InputError("Armijo has not stepped yet: call step(closure) first")
         return cast(dict[str, Tensor], memory["last"])
 
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import math
 import platform
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,8 @@ from fedstep.execute.choose import choose
 from fedstep.execute.task import Executor, Store, Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
-from fedstep.run.files import plain, write_json, write_lines, write_tensors
+from fedstep.run.files import plain, write_json, write_tensors
+from fedstep.run.journal import Journal
 from fedstep.run.progress import show
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
@@ -87,7 +91,9 @@ def fit(
     """
     name = algorithm if isinstance(algorithm, str) else "custom"
     alg = build(algorithm) if isinstance(algorithm, str) else algorithm
-    flat = model if isinstance(model, FlatModel) else _wrapped(model, loss)
+    if not isinstance(alg, Algorithm):
+        raise InputError(f"algorithm is {alg!r}: give a name such as 'fedsls', or call the constructor: zoo.fedsls()")
+    flat = copy.copy(model) if isinstance(model, FlatModel) else _wrapped(model, loss)
     federation = clients if isinstance(clients, Federation) else Federation.of(clients)
     if local_steps is not None and local_epochs is not None:
         raise InputError(f"local_steps={local_steps} and local_epochs={local_epochs}: give one of them")
@@ -99,8 +105,10 @@ def fit(
     who = choose(flat) if executor is None else executor
     simulation = Simulation(Task(alg, flat, federation, plan, seed), per_round, executor=who, test=tested, every=every)
     settings = _settings(name, simulation, rounds)
+    journal = None
     if out is not None:
-        _claim(Path(out), settings)
+        settings |= {"data": _data(federation), "loss": getattr(loss, "__name__", repr(loss)), "every": every}
+        journal = _claim(Path(out), settings)
 
     series = simulation.run(simulation.begin(rounds), Store(), rounds)
     if progress or (progress is None and sys.stderr.isatty()):
@@ -109,12 +117,16 @@ def fit(
     server = simulation.begin(rounds)
     for server, row in series:  # noqa: B007
         metrics.append(row)
+        if journal is not None:
+            journal.append(row.to_dict())
         if on_round:
             on_round(row)
     trained = flat.load(server.readout) if isinstance(flat, ModuleModel) else None
     result = Fit(name, metrics, server, trained, settings)
     if out is not None:
         _save(Path(out), result)
+    if sum(r.failed for r in metrics) and all(math.isnan(r.steps[2]) for r in metrics):
+        warnings.warn("every search failed, nothing was trained: scale the inputs, or lower max_step", stacklevel=2)
     return result
 
 
@@ -150,16 +162,28 @@ def _digest(x: Tensor) -> str:
     return hashlib.sha256(x.detach().cpu().numpy().tobytes()).hexdigest()[:16]
 
 
-def _claim(out: Path, settings: dict[str, Any]) -> None:
-    """Refuse a directory that holds the results of another run."""
+def _data(federation: Federation) -> str:
+    """A hash of all samples and of who has which."""
+    digest = hashlib.sha256()
+    for tensor in (*federation.fields, *federation.parts):
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _claim(out: Path, settings: dict[str, Any]) -> Journal:
+    """Take a directory before anything is trained; refuse one that holds the results of another run."""
     old = out / "run.json"
-    if old.exists() and json.loads(old.read_text()).get("settings") != plain(settings):
-        raise InputError(f"out={out}: it holds the results of another run; choose another directory or remove it")
+    try:
+        if old.exists() and json.loads(old.read_text()).get("settings") != plain(settings):
+            raise InputError(f"out={out}: it holds the results of another run; choose another directory or remove it")
+        write_json(old, {"settings": settings})
+        (out / "metrics.jsonl").write_text("")
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"out={out}: {error}; choose another directory") from None
+    return Journal(out / "metrics.jsonl")
 
 
 def _save(out: Path, result: Fit) -> None:
-    write_json(out / "run.json", {"settings": result.settings})
-    write_lines(out / "metrics.jsonl", (row.to_dict() for row in result.metrics))
     state = {"x": result.x} if result.model is None else result.model.state_dict()
     write_tensors(out / "model.safetensors", state)
     result.report(out / "report.html")

@@ -80,3 +80,11 @@ def test_bad_input_is_one_line_and_a_code(words, message):
     done = fedstep(*words)
     assert done.returncode == 2
     assert done.stderr.strip() == message
+
+
+def test_an_out_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "afile").write_text("")
+    done = fedstep("demo", "--data", "synthetic", "--rounds", "1", "--out", str(tmp_path / "afile"))
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "afile" in done.stderr

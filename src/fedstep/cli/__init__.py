@@ -34,9 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"fedstep: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("fedstep: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         return 0
+    except OSError as error:
+        print(f"fedstep: {error.filename or 'file'}: {error.strerror or error}; give another path", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fedstep: interrupted", file=sys.stderr)
+        return 130

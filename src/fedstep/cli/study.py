@@ -105,10 +105,12 @@ def _cost(study: Study) -> tuple[str, str]:
 def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     """The study and its results directory, which keeps a copy of the file."""
     from fedstep.study.plan import read_study
+    from fedstep.study.work import prepare
 
     path = find(options.study)
     study = read_study(path, options.scale)
     name = study.name if study.scale == "paper" else f"{study.name}-{study.scale}"
+    prepare(study)  # a mistake is found before anything is written
     home = options.out or Path("results") / name
     copy = home / "study.toml"
     home.mkdir(parents=True, exist_ok=True)

@@ -25,12 +25,14 @@ class Aggregate:
     rejected: int  # whose update was not finite
 
     @staticmethod
-    def of(delta: Vec, message: State, weight: Tensor) -> Aggregate:
+    def of(delta: Vec, message: State, weight: Tensor, usable: Tensor | None = None) -> Aggregate:
         """The contribution of one client, `(d,)`, or of a block, `(C, d)`.
 
-        An update that is not finite is left out and counted: one broken client must not turn the model into NaN.
+        An update that is not finite, or whose square is not, or that is not `usable`, is left out and counted: one broken client
+        must not turn the model into NaN.
         """
-        ok = finite(delta)
+        ok = finite(delta) & torch.isfinite(norm_sq(delta))
+        ok = ok if usable is None else ok & usable
         for value in message.values():
             ok = ok & torch.isfinite(value).reshape((*ok.shape, -1)).all(-1)
         count = ok & (weight > 0)

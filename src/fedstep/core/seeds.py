@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from operator import index
 
 import torch
 
 
 def key(*parts: int | str) -> int:
     """A 63-bit number that depends on all parts: `key(seed, round, client, "batches")`."""
-    digest = blake2b("\x1f".join(f"{type(p).__name__}:{p}" for p in parts).encode(), digest_size=8).digest()
+    words = (f"str:{p}" if isinstance(p, str) else f"int:{index(p)}" for p in parts)
+    digest = blake2b("\x1f".join(words).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 

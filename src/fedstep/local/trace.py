@@ -33,6 +33,11 @@ class Trace:
         return self.sizes.sum(-1)
 
     @property
+    def sane(self) -> Tensor:
+        """Whether any batch had a finite loss (or there was none), per client: a client without one has learnt nothing."""
+        return (self.live & torch.isfinite(self.losses)).any(-1) | ~self.live.any(-1)
+
+    @property
     def total_forwards(self) -> int:
         return int(self.live.sum()) * self.forwards + int(self.trials.sum())
 

@@ -30,6 +30,7 @@ class FlatModel(ABC):
         self.row_by_row = False
         self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
         self.stochastic: bool | None = None  # found out in the first pass
+        self._padding_counts: bool | None = None  # found out with the first padded block
 
     @property
     @abstractmethod
@@ -51,13 +52,28 @@ class FlatModel(ABC):
     def __call__(self, x: Vec, batch: Batch) -> Output:
         if x.dim() == 1:
             return self._one(x, batch)
-        if not self.row_by_row:
+        if not self.row_by_row and (batch.mask is None or self._padding_counts is not True):
             try:
-                return self._block(x, batch)
-            except (RuntimeError, NotImplementedError, NeedsRows):
+                out = self._block(x, batch)
+                if batch.mask is None or not self._leaks(x, batch, out):
+                    return out
+            except NeedsRows:
+                pass  # this batch only: blocks without padding still run together
+            except (RuntimeError, NotImplementedError):
                 self.row_by_row = True  # what is wrong for another reason is raised again below, in plain words
         rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
         return Output(torch.stack([r.loss for r in rows]))
+
+    def _leaks(self, x: Vec, batch: Batch, out: Output) -> bool:
+        """Whether padding changes a client's loss, as in a model that mixes samples; found out once."""
+        if self._padding_counts is None and batch.mask is not None:
+            row = int((~batch.mask).sum(-1).argmax())
+            alone = self._one(x[row].detach(), batch.row(row)).loss.detach()
+            close = 1e-3 if x.dtype == torch.float32 else 1e-8
+            self._padding_counts = not torch.allclose(
+                out.loss[row].detach(), alone, rtol=close, atol=close, equal_nan=True
+            )
+        return bool(self._padding_counts)
 
     def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
         """For a linear model one product serves all trials; the rest of a trial is elementwise."""

@@ -93,6 +93,8 @@ def is_linear(module: nn.Module) -> bool:
     """Whether the output is linear in the parameters: one linear layer, all of it trained, behind layers without any."""
     layers = list(module.children()) if type(module) is nn.Sequential else [module]
     *before, last = layers or [module]
+    if any(m._forward_hooks or m._forward_pre_hooks for m in module.modules()):
+        return False
     shapers = (nn.Flatten, nn.Identity, nn.Unflatten)
     return (
         type(last) is nn.Linear
@@ -112,11 +114,15 @@ def per_sample(loss: Loss) -> Loss:
         loss = copy.deepcopy(loss)
         loss.reduction = "none"  # type: ignore[assignment]
         return loss
+    if isinstance(loss, partial) and {"reduction", "weight"} & set(loss.keywords):
+        return loss
     try:
         named = inspect.signature(loss).parameters
     except (TypeError, ValueError):
         return loss
-    return partial(cast(Callable[..., Tensor], loss), reduction="none") if "reduction" in named else loss
+    if "reduction" in named and named["reduction"].default == "mean":
+        return partial(cast(Callable[..., Tensor], loss), reduction="none")
+    return loss
 
 
 def to_group_norm(model: nn.Module, groups: int = 2) -> nn.Module:

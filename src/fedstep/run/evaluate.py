@@ -12,7 +12,7 @@ from torch import Tensor
 from fedstep.core.types import Batch
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, Transform
-from fedstep.models.flat import FlatModel
+from fedstep.models.flat import FlatModel, seeded
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def sample_losses(
             part: Sequence[Tensor] = tuple(f[first : first + chunk] for f in fields)
             part = part if transform is None else transform(tuple(part), None)
             part = tuple(f.to(x.device) for f in part)
-            loss, predictions = model.values(x, Batch(part, x.new_tensor(1.0), torch.tensor(0)))
+            with seeded(0, x.device):
+                loss, predictions = model.values(x, Batch(part, x.new_tensor(1.0), torch.tensor(0)))
             loss = loss.flatten(1).mean(1) if loss.dim() > 1 else loss
             losses.append(loss.double().expand(len(part[-1])).cpu())
             hits.append(_hits(predictions, part[-1]).double().cpu())
@@ -58,4 +59,5 @@ def _hits(predictions: Tensor | None, targets: Tensor) -> Tensor:
     classes = predictions is not None and not targets.is_floating_point() and predictions.dim() == targets.dim() + 1
     if predictions is None or not classes:
         return torch.full((len(targets),), nan)
-    return predictions.argmax(-1) == targets
+    hits = (predictions.argmax(1) == targets).double()  # classes on axis 1, as cross_entropy has them
+    return hits.flatten(1).mean(1) if hits.dim() > 1 else hits

@@ -48,6 +48,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: NaN and infinities become null."""
+    if hasattr(value, "item"):  # numpy's and torch's numbers
+        value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

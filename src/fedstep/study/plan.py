@@ -17,6 +17,11 @@ T = TypeVar("T")
 WEIGHTINGS = ("equal", "samples")
 
 
+def _counted(name: str, value: object, optional: bool = False) -> None:
+    if not (optional and value is None) and not (type(value) is int and value >= 1):
+        raise InputError(f"{name} = {value!r}: give a whole number, 1 or more")
+
+
 @dataclass(frozen=True)
 class Setting:
     """Everything about a run but its method and seed."""
@@ -34,6 +39,13 @@ class Setting:
     eval_limit: int | None = None  # score on the first test samples only
     weighting: str | None = None  # "equal" or "samples"; None: the method's own
     train_loss: bool = True  # evaluate the loss over all clients
+
+    def __post_init__(self) -> None:
+        for name in ("data", "model"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} = {getattr(self, name)!r}: give a text in quotes")
+        for name in ("rounds", "per_round", "batch", "every", "steps", "epochs", "limit", "eval_limit"):
+            _counted(name, getattr(self, name), optional=name in ("steps", "epochs", "limit", "eval_limit"))
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,9 @@ class Tuning:
 
     rounds: int = 100
     seed: int = 1000
+
+    def __post_init__(self) -> None:
+        _counted("tuning rounds", self.rounds)
 
 
 @dataclass(frozen=True)
@@ -123,6 +138,8 @@ def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
     tuning = {**table.get("tuning", {}), **over.pop("tuning", {})}
     _only(over, ["seeds", *(f.name for f in fields(Setting))])
     merged = {**table, **over}
+    if merged.get("epochs") is not None and "steps" not in merged:
+        merged["steps"] = None
     setting = _made(Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}})
     if setting.weighting not in (None, *WEIGHTINGS):
         raise InputError(unknown("weighting", setting.weighting, list(WEIGHTINGS)))
@@ -132,9 +149,10 @@ def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
         raise InputError("give [[methods]] with different labels")
     for method in methods if check else ():
         _check(method)
-    seeds = tuple(merged.get("seeds", (0,)))
-    if not seeds or not all(isinstance(s, int) for s in seeds):
-        raise InputError(f"seeds = {list(seeds)}: give whole numbers")
+    given = merged.get("seeds", [0])
+    seeds = tuple(given) if isinstance(given, list) else (given,)
+    if not seeds or not all(type(s) is int for s in seeds) or len(set(seeds)) < len(seeds):
+        raise InputError(f"seeds = {list(seeds)}: give different whole numbers")
     return Study(
         path.stem,
         table.get("title", path.stem),

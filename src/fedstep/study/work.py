@@ -42,8 +42,16 @@ def folder_of(run: Job, home: Path) -> Path:
 
 
 def finished(run: Job, home: Path) -> bool:
-    """Whether there is nothing left to do."""
-    return (folder_of(run, home) / "done.json").exists()
+    """Whether there is nothing left to do: the run is closed and all its rows are there."""
+    folder = folder_of(run, home)
+    return (folder / "done.json").exists() and len(Journal(folder / "rounds.jsonl").rows()) == run.setting.rounds
+
+
+def prepare(study: Study) -> None:
+    """Refuse a model or a partition that cannot be made."""
+    named(study.setting.model, 0)
+    if study.setting.partition:
+        rule(study.setting.partition)
 
 
 @lru_cache(maxsize=2)
