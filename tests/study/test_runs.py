@@ -116,8 +116,9 @@ def test_two_workers_give_the_bits_of_one(study, tmp_path):
 
 
 def test_a_study_killed_again_and_again_ends_in_the_same_bits(study, tmp_path):
+    study.write_text(STUDY.replace("rounds = 12", "rounds = 60"))
     assert subprocess.run(command("run", study, "--out", tmp_path / "calm"), capture_output=True).returncode == 0
-    for rows in (2, 7, 16, 29):  # 57 in all
+    for rows in (2, 20, 60, 120):  # 249 in all
         process = subprocess.Popen(
             command("run", study, "--out", tmp_path / "rough"), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
@@ -251,13 +252,17 @@ def test_the_hash_names_the_specification():
 
 
 def test_interrupt_says_so_and_the_next_call_goes_on(study, tmp_path):
-    process = subprocess.Popen(command("run", study, "--out", tmp_path / "home"), stderr=subprocess.PIPE, text=True)
-    await_rows(tmp_path / "home", 5)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert error.strip().splitlines()[-1] == "fedstep: interrupted"
-    assert subprocess.run(command("run", study, "--out", tmp_path / "home"), capture_output=True).returncode == 0
+    study.write_text(STUDY.replace("rounds = 12", "rounds = 5000"))
+    for rows in (20, 60):
+        process = subprocess.Popen(command("run", study, "--out", tmp_path / "home"), stderr=subprocess.PIPE, text=True)
+        await_rows(tmp_path / "home", rows)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert error.strip().splitlines()[-1] == "fedstep: interrupted"
+    for path in (tmp_path / "home/runs").glob("*/rounds.jsonl"):
+        rounds = [row["round"] for row in Journal(path).rows()]
+        assert rounds == list(range(1, len(rounds) + 1))
 
 
 @pytest.mark.parametrize(
