@@ -84,7 +84,7 @@ class FlatModel(ABC):
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         """Loss of each sample (or their mean) from one client's predictions."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} makes no predictions: it cannot be linear")
 
     def _one(self, x: Vec, batch: Batch) -> Output:
         if self.stochastic is False:
