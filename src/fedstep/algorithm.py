@@ -10,11 +10,12 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Batch, Context, Forward
-from fedstep.core.vec import State, Vec, finite, lift
+from fedstep.core.vec import State, Vec, finite, lift, prefixed, under
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import Trace
 from fedstep.server.clients import Equal, Weighting
+from fedstep.server.codecs import Codec, Plain
 from fedstep.server.readouts import Last, Readout
 from fedstep.server.rules import ServerRule, Step
 
@@ -51,21 +52,24 @@ class Update:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Three pure calls a round: `broadcast`, `client`, `absorb`."""
+    """Three pure calls a round: `broadcast`, `client`, `absorb`; `probe` and `inform` come before where the correction probes."""
 
     local: LocalSolver
     server: ServerRule = Step()
     correction: Correction = Correction()
     weighting: Weighting = Equal()
     readout: Readout = Last()
+    codec: Codec = Plain()
 
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
-        return Server(x, x, self.correction.shared_init(x), self.server.init(x), 0, horizon)
+        shared = {**self.correction.shared_init(x), **self.local.shared_init(x)}
+        return Server(x, x, shared, self.server.init(x), 0, horizon)
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         """What a client remembers before its first round."""
-        return {**self.correction.memory_init(x), **self.local.memory_init(x)}
+        codec = prefixed("codec.", self.codec.memory_init(x))
+        return {**self.correction.memory_init(x), **self.local.memory_init(x), **codec}
 
     def broadcast(self, server: Server) -> Broadcast:
         return Broadcast(server.x, server.shared, server.round)
@@ -81,12 +85,36 @@ class Algorithm:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
         begin = self.correction.start(ctx).expand(*samples.shape, -1)
-        x, trace, remembered = self.local(ctx, begin, batches, self.correction.terms())
+        x, trace, remembered, told = self.local(ctx, begin, batches, self.correction.terms())
         delta, kept, message = self.correction.finish(ctx, x, trace)
-        after = {**kept, **remembered}
-        sane = finite(delta) & trace.sane  # a client whose update is refused must not remember what spoilt it
-        after = {name: torch.where(lift(sane, value), value, memory[name]) for name, value in after.items()}
-        return Update(Aggregate.of(delta, message, self.weighting(samples), trace.sane), after, trace)
+        sane = finite(delta) & trace.sane
+        delta, coded = self.codec(delta, under("codec.", memory))
+        after = {**kept, **remembered, **prefixed("codec.", coded)}
+        update = Aggregate.of(delta, {**message, **told}, self.weighting(samples), trace.sane)
+        return Update(update, _unless(sane, after, memory), trace)
+
+    def probe(
+        self,
+        sent: Broadcast,
+        memory: State,
+        forward: Forward,
+        batches: Iterable[tuple[Batch, Tensor | None]],
+        samples: Tensor,
+    ) -> Update:
+        """The gradient of each client at the point sent, in the place of the delta."""
+        ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
+        g, trace = self.local.gradient(ctx, sent.x.expand(*samples.shape, -1), batches)
+        kept, message = self.correction.probe(ctx, g)
+        sane = finite(g) & trace.sane
+        update = Aggregate.of(g, message, self.weighting(samples), trace.sane)
+        return Update(update, _unless(sane, kept, memory), trace)
+
+    def inform(self, server: Server, agg: Aggregate) -> Server:
+        """The server after the probe: what it sends along with the model is new."""
+        if agg.clients == 0:
+            return server
+        own = {**server.shared, **self.correction.gather(server.shared, agg)}
+        return replace(server, shared=own)
 
     def absorb(self, server: Server, agg: Aggregate, population: int) -> Server:
         """The server's step. A round in which no client counted leaves the model as it is."""
@@ -95,6 +123,13 @@ class Algorithm:
             return later
         with torch.no_grad():
             d, shared = self.correction.fold(server.shared, agg, agg.clients / population)
-            x, rule = self.server.update(server.x, d, agg, server.rule)
+            shared = {**shared, **self.local.fold(server.shared, agg)}
+            spread = self.correction.spread(server.shared, agg)
+            x, rule = self.server.update(server.x, d, replace(agg, norm_sq=spread), server.rule)
             readout = self.readout(server.readout, server.x, x, server.round, server.horizon)
         return replace(later, x=x, readout=readout, shared=shared, rule=rule)
+
+
+def _unless(sane: Tensor, after: State, before: State) -> dict[str, Tensor]:
+    """A client whose update is refused must not remember what spoilt it."""
+    return {name: torch.where(lift(sane, value), value, before[name]) for name, value in after.items()}

@@ -24,7 +24,7 @@ SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal()}
 @cache
 def methods() -> dict[str, Callable[..., Algorithm]]:
     """Every named method; those of the published programs begin with `authors.`."""
-    own = {name: f for name, f in vars(zoo).items() if _is_method(f, zoo.__name__)}
+    own = {name: getattr(zoo, name) for name in zoo.__all__}
     theirs = {f"authors.{name}": f for name, f in vars(authors).items() if _is_method(f, authors.__name__)}
     return {**own, **theirs}
 

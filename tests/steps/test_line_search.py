@@ -24,7 +24,7 @@ from fedstep.run.simulate import Simulation
 from fedstep.server.clients import Given
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Nudge, Reset, Restart, Skip
-from fedstep.steps.rule import Outcome, Phi
+from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import LineSearch
 
 RESETS = pytest.mark.parametrize("reset", [Keep(), Restart(), Grow(2.0)], ids=lambda r: type(r).__name__)
@@ -395,7 +395,7 @@ def test_largest_that_runs_out_of_trials_takes_the_longest_step_accepted_so_far(
 
 
 @dataclass
-class Recorded:
+class Recorded(StepRule):
     """A line search that writes down the first trial and the accepted step of every search of a single client."""
 
     rule: LineSearch

@@ -31,7 +31,7 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Reset, Restart
-from fedstep.steps.rule import Outcome, Phi, Ray
+from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
 from fedstep.steps.search import LineSearch
 
 EPS = float(np.finfo(np.float64).eps)
@@ -273,7 +273,7 @@ class Spy:
 
 
 @dataclass
-class Witness:
+class Witness(StepRule):
     """A line search that writes down what it saw; on clients one by one and on blocks."""
 
     rule: LineSearch

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,19 @@ class Entry:
 
 def catalog() -> list[Entry]:
     """Every method of the zoo, then those of the published programs."""
-    return [*_read("zoo", ""), *_read("authors", "authors.")]
+    package = files("fedstep")
+    zoo = sorted((f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")), key=_place)
+    return [*(e for f in zoo for e in _read(f, "")), *_read(package.joinpath("authors.py"), "authors.")]
 
 
-def _read(module: str, prefix: str) -> Iterator[Entry]:
-    tree = ast.parse(files("fedstep").joinpath(f"{module}.py").read_text(encoding="utf-8"))
-    for node in tree.body:
+def _place(file: Traversable) -> tuple[int, str]:
+    """The averaging methods first, the paper's own next, the rest by name."""
+    first = ("averaging.py", "search.py")
+    return (first.index(file.name) if file.name in first else len(first), file.name)
+
+
+def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             doc = inspect.cleandoc(ast.get_docstring(node) or "")
             yield Entry(prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc)

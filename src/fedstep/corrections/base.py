@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Context
-from fedstep.core.vec import State, Vec
+from fedstep.core.vec import Scalar, State, Vec
 from fedstep.local.terms import Term
 from fedstep.local.trace import Trace
 
@@ -32,6 +33,17 @@ class Correction:
         """What a client keeps between its rounds."""
         return {}
 
+    probes: ClassVar[bool] = False  # whether a round begins with every client's gradient at the server's point
+    asks_others: ClassVar[bool] = False  # whether the mean gradient is that of another sample of clients
+
+    def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Memory and message of a client whose loss over all its samples has the gradient g at the anchor."""
+        return {}, {}
+
+    def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
+        """What is sent with the model after the probe; `agg.delta` is the weighted sum of the gradients."""
+        return dict(shared)
+
     def start(self, ctx: Context) -> Vec:
         """Where the client begins."""
         return ctx.anchor
@@ -43,3 +55,7 @@ class Correction:
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
         """Server direction and new shared state; fraction is the part of all clients that took part."""
         return agg.mean(agg.delta), dict(shared)
+
+    def spread(self, shared: State, agg: Aggregate) -> Scalar:
+        """Weighted sum over clients of |their part of the direction|^2: extrapolation compares its mean with |direction|^2."""
+        return agg.norm_sq

@@ -11,11 +11,12 @@ from torch import Tensor
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
-from fedstep.execute.task import Store, Task, blame
+from fedstep.core.vec import State
+from fedstep.execute.task import Local, Task
 
 
 @dataclass(frozen=True)
-class Cohort:
+class Cohort(Local):
     """Run blocks of clients in lockstep: for small models, where one client alone leaves the machine idle.
 
     Batches of unequal size are padded with copies of a real sample and masked; a client that has fewer steps than its block
@@ -28,22 +29,19 @@ class Cohort:
         if self.block < 1:
             raise InputError(f"Cohort(block={self.block}): a block needs at least one client")
 
-    def __call__(self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store) -> Iterator[Update]:
-        for first in range(0, len(cohort), self.block):
-            clients = cohort[first : first + self.block]
-            with blame(clients, sent.round):
-                memory = store.load(task, sent, clients)
-                samples = torch.tensor([task.federation.size(c) for c in clients])
-                walk = _walk(task, sent, clients, samples)
-                update = task.algorithm.client(sent, memory, task.model, walk, samples)
-                store.save(clients, update.memory)
-            yield update
+    def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
+        return [list(cohort[first : first + self.block]) for first in range(0, len(cohort), self.block)]
+
+    def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
+        samples = torch.tensor([task.federation.size(c) for c in clients])
+        call = task.algorithm.probe if probe else task.algorithm.client
+        return call(sent, memory, task.model, _walk(task, sent, clients, samples, probe), samples)
 
 
 def _walk(
-    task: Task, sent: Broadcast, clients: Sequence[int], samples: Tensor
+    task: Task, sent: Broadcast, clients: Sequence[int], samples: Tensor, probe: bool
 ) -> Iterator[tuple[Batch, Tensor | None]]:
-    plans = [task.batches(c, sent.round) for c in clients]
+    plans = [task.batches(c, sent.round, probe) for c in clients]
     for step in range(max(map(len, plans))):
         rows = [r for r, plan in enumerate(plans) if step < len(plan)]
         index, mask = _padded([plans[r][step] for r in rows])

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.types import Batch
-from fedstep.execute.task import Store, Task, blame
+from fedstep.core.vec import State
+from fedstep.execute.task import Local, Task
 
 
 @dataclass(frozen=True)
-class Sequential:
+class Sequential(Local):
     """Run the clients one after another, each on unpadded batches: any model, least memory."""
 
-    def __call__(self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store) -> Iterator[Update]:
-        for client in cohort:
-            with blame([client], sent.round):
-                memory = {name: value[0] for name, value in store.load(task, sent, [client]).items()}
-                samples = torch.tensor(task.federation.size(client))
-                update = task.algorithm.client(sent, memory, task.model, _walk(task, sent, client), samples)
-                store.save([client], {name: value[None] for name, value in update.memory.items()})
-            yield update
+    def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
+        return [[client] for client in cohort]
+
+    def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
+        (client,) = clients
+        own = {name: value[0] for name, value in memory.items()}
+        samples = torch.tensor(task.federation.size(client))
+        call = task.algorithm.probe if probe else task.algorithm.client
+        update = call(sent, own, task.model, _walk(task, sent, client, probe), samples)
+        return replace(update, memory={name: value[None] for name, value in update.memory.items()})
 
 
-def _walk(task: Task, sent: Broadcast, client: int) -> Iterator[tuple[Batch, Tensor | None]]:
+def _walk(task: Task, sent: Broadcast, client: int, probe: bool) -> Iterator[tuple[Batch, Tensor | None]]:
     size = task.federation.size(client)
-    for step, index in enumerate(task.batches(client, sent.round)):
+    for step, index in enumerate(task.batches(client, sent.round, probe)):
         seed = torch.tensor(task.step_seed(client, sent.round, step))
         yield task.gather(index, torch.tensor(len(index) / size, dtype=torch.float64), seed, None, sent.x), None

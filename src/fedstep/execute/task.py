@@ -15,7 +15,7 @@ from fedstep.core.seeds import generator, key
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
 from fedstep.data.federation import Federation, Transform
-from fedstep.data.plan import Plan
+from fedstep.data.plan import InOrder, Plan
 from fedstep.models.flat import FlatModel
 
 
@@ -29,10 +29,11 @@ class Task:
     plan: Plan = Plan()
     seed: int = 0
 
-    def batches(self, client: int, round: int) -> list[Tensor]:
-        """A client's batches of a round as indices into the pooled arrays."""
+    def batches(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
+        """A client's batches of a round as indices into the pooled arrays; a probe walks once through all samples."""
         part = self.federation.parts[client]
-        return [part[index] for index in self.plan(part.numel(), self.seed, round, client)]
+        plan = Plan(self.plan.batch, None, 1, InOrder()) if probe else self.plan
+        return [part[index] for index in plan(part.numel(), self.seed, round, client)]
 
     def step_seed(self, client: int, round: int, step: int) -> int:
         """The seed of what is random inside the forward passes of one local step."""
@@ -76,9 +77,33 @@ class Store:
 class Executor(Protocol):
     """Who runs the clients of a round, and where."""
 
-    def __call__(self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store) -> Iterator[Update]:
-        """Updates that sum to the cohort's, always cut and ordered in the same way."""
+    def __call__(
+        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
+    ) -> Iterator[Update]:
+        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their gradients instead."""
         ...
+
+
+class Local:
+    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is run."""
+
+    def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
+        """The cohort cut into jobs, always in the same way, whoever will run them."""
+        raise NotImplementedError
+
+    def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
+        """One job; memories have the clients on their first axis, also in the update."""
+        raise NotImplementedError
+
+    def __call__(
+        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
+    ) -> Iterator[Update]:
+        for clients in self.jobs(task, cohort):
+            with blame(clients, sent.round):
+                memory = store.load(task, sent, clients)
+                update = self.run(task, sent, clients, memory, probe)
+                store.save(clients, {**memory, **update.memory})
+            yield update
 
 
 @contextmanager

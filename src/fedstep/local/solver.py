@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Batch, Context
 from fedstep.core.vec import State, Vec, prefixed, put, scale, take, under
 from fedstep.local.directions import Direction, Steepest
@@ -31,13 +32,25 @@ class LocalSolver:
         """What the step rule wants to find again in the client's next round."""
         return prefixed("step.", self.step.init(x)) if self.step.carry else {}
 
+    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+        """What the step rule wants every client to know."""
+        return prefixed("step.", self.step.shared_init(x))
+
+    def fold(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
+        """What every client is to know in the next round."""
+        message = under("step.", agg.message)
+        return prefixed("step.", self.step.fold(under("step.", shared), message, agg))
+
     def __call__(
         self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
-    ) -> tuple[Vec, Trace, dict[str, Tensor]]:
-        """Run through (batch, live rows) pairs; None: all rows are live. Returns x, the trace and what to remember."""
+    ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
+        """Run through (batch, live rows) pairs; None: all rows are live.
+
+        Returns x, the trace, what to remember and what to tell the server.
+        """
         terms = self.terms + extra
-        state = prefixed("step.", self.step.init(x))
-        state |= {k: v for k, v in ctx.memory.items() if k in state}
+        told, kept = under("step.", ctx.shared), under("step.", ctx.memory)
+        state = prefixed("step.", self.step.begin(x, told, kept))
         state |= prefixed("direction.", self.direction.init(x))
         columns: list[tuple[Tensor, ...]] = []
         for batch, rows in batches:
@@ -48,8 +61,22 @@ class LocalSolver:
                 x, state = x.index_copy(0, rows, part), put(state, rows, new)
                 column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in short)
             columns.append(column)
-        remembered = prefixed("step.", under("step.", state)) if self.step.carry else {}
-        return x, self._trace(x, columns), remembered
+        last = under("step.", state)
+        remembered = prefixed("step.", last) if self.step.carry else {}
+        return x, self._trace(x, columns), remembered, prefixed("step.", self.step.message(last))
+
+    def gradient(self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]]) -> tuple[Vec, Trace]:
+        """The gradient of the client's own loss over all its batches, each counting by its share of the samples."""
+        total, columns = torch.zeros_like(x), list[tuple[Tensor, ...]]()
+        for batch, rows in batches:
+            phi = Objective(ctx if rows is None else ctx.rows(rows), batch)
+            f, g = self.oracle(phi, x if rows is None else x[rows])
+            column, part = _column(f, Outcome.free(torch.zeros_like(f))), scale(batch.share, g)
+            if rows is not None:
+                column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in column)
+            total = total + part if rows is None else total.index_add(0, rows, part)
+            columns.append(column)
+        return total, self._trace(x, columns)
 
     def _step(self, phi: Objective, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
         f, g = self.oracle(phi, x)

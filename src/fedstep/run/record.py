@@ -67,10 +67,20 @@ class Scores:
 
 
 def report(
-    server: Server, sent: Broadcast, updates: Sequence[Update], total: Aggregate, scores: Scores, seconds: float
+    server: Server,
+    sent: Broadcast,
+    updates: Sequence[Update],
+    total: Aggregate,
+    scores: Scores,
+    seconds: float,
+    asked: Sequence[Update] = (),
+    delta_bytes: int | None = None,
 ) -> RoundReport:
-    """The row of the round that led to `server`."""
-    traces = [u.trace for u in updates]
+    """The row of the round that led to `server`; `asked` are the updates of its probe, delta_bytes what one delta weighs."""
+    traces, all_traces = [u.trace for u in updates], [u.trace for u in (*updates, *asked)]
+    up = _bytes(total.delta) if delta_bytes is None else delta_bytes
+    probed = sum(u.aggregate.clients + u.aggregate.rejected for u in asked)
+    told = sum((u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in asked)
     taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
     trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
     means = torch.cat([t.mean_loss.reshape(-1) for t in traces]).double()
@@ -87,10 +97,11 @@ def report(
         steps=tuple(float(taken.quantile(q)) if len(taken) else nan for q in QUANTILES),
         trials=float(trials.mean()) if len(trials) else 0.0,
         failed=sum(int(t.failed.sum()) for t in traces),
-        forwards=sum(t.total_forwards for t in traces),
-        backwards=sum(t.total_backwards for t in traces),
-        bytes_up=clients * (_bytes(total.delta) + _size(total.message)),
-        bytes_down=clients * (_bytes(sent.x) + _size(sent.shared)),
+        forwards=sum(t.total_forwards for t in all_traces),
+        backwards=sum(t.total_backwards for t in all_traces),
+        bytes_up=clients * (up + _size(total.message)) + probed * _bytes(total.delta) + told,
+        # who was probed has the model already when the local phase begins
+        bytes_down=(probed or clients) * _bytes(sent.x) + (clients + probed) * _size(sent.shared),
         seconds=seconds,
         clients=total.clients,
         rejected=total.rejected,

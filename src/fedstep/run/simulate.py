@@ -12,8 +12,10 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Server
+from fedstep.algorithm import Server, Update
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.seeds import key
 from fedstep.core.vec import Vec
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.task import Executor, Store, Task
@@ -52,14 +54,30 @@ class Simulation:
         while server.round < rounds:
             clock = perf_counter()
             cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
+            asked: list[Update] = []
+            if alg.correction.probes:
+                server, asked = self._probe(server, cohort, store)
             sent = alg.broadcast(server)
             updates = list(self.executor(self.task, sent, cohort, store))
-            total = reduce(add, (u.aggregate for u in updates))
+            total = _sum(updates)
             server = alg.absorb(server, total, population)
             seconds = perf_counter() - clock
             due = server.round % self.every == 0 or server.round == rounds
             scores = self._scores(judge, server) if due else Scores()
-            yield server, report(server, sent, updates, total, scores, seconds)
+            yield server, report(server, sent, updates, total, scores, seconds, asked, alg.codec.size(sent.x))
+
+    def _probe(self, server: Server, cohort: list[int], store: Store) -> tuple[Server, list[Update]]:
+        """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
+        alg, task = self.task.algorithm, self.task
+        sent = alg.broadcast(server)
+        if not alg.correction.asks_others:
+            asked = list(self.executor(task, sent, cohort, store, probe=True))
+            return alg.inform(server, _sum(asked)), asked
+        others = self.sampling(len(task.federation), self.per_round, key(task.seed, "probe"), server.round)
+        counted = list(self.executor(task, sent, others, store, probe=True))
+        rest = [c for c in cohort if c not in others]
+        own = list(self.executor(task, sent, rest, store, probe=True))
+        return alg.inform(server, _sum(counted)), counted + own
 
     def _scores(self, judge: FlatModel, server: Server) -> Scores:
         federation, x = self.task.federation, server.readout
@@ -72,3 +90,7 @@ class Simulation:
         last = score(self.test, server.x) if other else test
         train = loss_over_clients(judge, x, federation) if self.train else nan
         return Scores(test, last, score(self.heldout, x), train)
+
+
+def _sum(updates: list[Update]) -> Aggregate:
+    return reduce(add, (u.aggregate for u in updates))

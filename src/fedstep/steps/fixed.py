@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, State, Vec
-from fedstep.steps.rule import Outcome, Phi
+from fedstep.steps.rule import Outcome, Phi, StepRule
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(StepRule):
     """The same step for every batch of every round."""
 
     step: float = 0.1
-    carry: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
             raise InputError(f"Constant(step={self.step}): the step must be 0 or more")
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
 
     def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
         return Outcome.free(torch.full_like(f, self.step)), {}
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(StepRule):
     """A step that depends on the round t = 0, 1, ... only.
 
     eta_t = max(floor, step * min(1, (t + 1) / warmup) * decay^t)
@@ -42,7 +37,6 @@ class Schedule:
     decay: float = 1.0
     warmup: int = 1
     floor: float = 0.0
-    carry: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
@@ -51,9 +45,6 @@ class Schedule:
             raise InputError(f"Schedule(decay={self.decay}): the decay must lie in (0, 1]")
         if self.warmup < 1:
             raise InputError(f"Schedule(warmup={self.warmup}): the number of rounds must be 1 or more")
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
 
     def at(self, round: int) -> float:
         return max(self.floor, self.step * min(1.0, (round + 1) / self.warmup) * self.decay**round)

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.vec import Scalar, State, Vec
 
 
@@ -45,15 +46,35 @@ class Outcome:
         return Outcome(step, none, none.bool())
 
 
-class StepRule(Protocol):
-    """Maps the state at x (value f, gradient g, direction d) to a step size."""
+class StepRule:
+    """Maps the state at x (value f, gradient g, direction d) to a step size; a rule overrides what it needs.
 
-    @property
-    def carry(self) -> bool:
-        """Whether the state outlives the round in the client's memory."""
-        ...
+    The state lasts for a round. With `carry` it outlives it in the client's memory; what all clients should know travels with
+    the model: `shared_init`, `message` and `fold` are its way from the clients to the server and back.
+    """
 
-    def init(self, x: Vec) -> dict[str, Tensor]: ...
-    def search(
-        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
-    ) -> tuple[Outcome, dict[str, Tensor]]: ...
+    carry: bool = False
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        """The state before the client's first step, `(...)` or `(..., d)` for x of shape `(..., d)`."""
+        return {}
+
+    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+        """What the server sends besides the model, for a model x of shape `(d,)`."""
+        return {}
+
+    def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
+        """The state at the beginning of a round."""
+        return {**self.init(x), **(memory if self.carry else {})}
+
+    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+        """The step for this batch, and the state for the next."""
+        raise NotImplementedError
+
+    def message(self, state: State) -> dict[str, Tensor]:
+        """What the client sends at the end of a round; the server sees the weighted sum over clients."""
+        return {}
+
+    def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
+        """What is sent in the next round, given the sums of the messages."""
+        return dict(shared)

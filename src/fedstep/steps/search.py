@@ -13,13 +13,13 @@ from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
-from fedstep.steps.rule import Outcome, Phi, Ray
+from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
 
 
 @dataclass(frozen=True)
-class LineSearch:
+class LineSearch(StepRule):
     """Try steps on the batch at hand until one is good (Vaswani et al., 2019, for the stochastic Armijo search).
 
         first = min(reset(last, start), max_step);  then eta <- shrink * eta until the condition accepts

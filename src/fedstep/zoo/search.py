@@ -1,0 +1,59 @@
+"""Line search on the clients: the paper's own methods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from fedstep.algorithm import Algorithm
+from fedstep.local.solver import LocalSolver
+from fedstep.server.readouts import LastTwo
+from fedstep.server.rules import Extrapolate, Step
+from fedstep.steps.conditions import Armijo
+from fedstep.steps.resets import Grow, Reset
+from fedstep.steps.search import LineSearch
+
+
+def fedsls(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    server_step: float = 1.0,
+    carry: bool = False,
+    largest: bool = False,
+) -> Algorithm:
+    """Clients find every step by an Armijo line search on the mini-batch at hand. No learning rate.
+
+        eta = the first of eta_0, shrink eta_0, shrink^2 eta_0, ... with f(x - eta g) <= f(x) - c eta |g|^2
+        x_{t+1} = x_t + server_step * D
+
+    f, g and the trials see the same batch. eta_0 is max_step in the first step of a round, then what `reset` makes of the
+    last accepted step: Keep, Restart or Grow.
+    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS, Algorithm 4).
+    Special case: a max_step that is always accepted: FedAvg with that step.
+    """
+    search = LineSearch(Armijo(c), reset, max_step=max_step, shrink=shrink, carry=carry, largest=largest)
+    return Algorithm(LocalSolver(search), Step(server_step))
+
+
+def fedexpsls(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    eps: float = 1e-3,
+    max_server_step: float = inf,
+    carry: bool = False,
+    largest: bool = False,
+) -> Algorithm:
+    """FedSLS clients under the FedExP server: no learning rate on either side.
+
+        clients as in fedsls;  eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)));  x_{t+1} = x_t + eta_g * D
+
+    The mean of the last two iterates is evaluated and shipped.
+    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS, Algorithm 5).
+    Special case: a very large eps gives eta_g 1, FedSLS.
+    """
+    clients = fedsls(c, max_step, shrink, reset, carry=carry, largest=largest)
+    return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
