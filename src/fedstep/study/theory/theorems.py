@@ -160,7 +160,7 @@ def checks(m: Measured, s: Setup) -> dict[str, Check]:
             _word(s.max_step < limit),
         ),
         "safe": Check(
-            "max_step, safe",
+            "safe max_step",
             f"below (2c - eta_g) / (2 K L + 4 kappa) = {safe:.3g}",
             f"{s.max_step:g}",
             _word(s.max_step < safe),
