@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -23,6 +23,7 @@ from fedstep.core.fits import accepts, hints
 from fedstep.corrections.base import Correction
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.oracles import Autograd, Oracle
+from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Term
 from fedstep.server.clients import Equal, Weighting
 from fedstep.server.codecs import Codec, Plain
@@ -32,7 +33,7 @@ from fedstep.steps.fixed import Constant
 from fedstep.steps.rule import StepRule
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
-MACHINERY = ("steps.rule", "local.objective", "local.solver", "local.trace")  # their modules that hold none
+MOVING = ("Tensor", "Vec", "Scalar", "State", "Context", "Batch", "Phi", "Objective")  # what no part's setting is
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,15 @@ def _with_slots(method: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
 
 
 def _modules(home: ModuleType) -> list[ModuleType]:
-    names = [f"{home.__name__}.{found.name}" for found in iter_modules(home.__path__)]
-    return [import_module(n) for n in names if n.removeprefix("fedstep.") not in MACHINERY]
+    return [import_module(f"{home.__name__}.{found.name}") for found in iter_modules(home.__path__)]
 
 
 def _is_part(value: object, module: str) -> bool:
+    """Whether it is a public dataclass of the module that holds settings, not the tensors of a run."""
     public = inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
-    return public and is_dataclass(value)
+    if not public or not is_dataclass(value) or value is LocalSolver:
+        return False
+    return not any(word in str(f.type) for f in fields(value) for word in MOVING)
 
 
 def _is_method(value: object, module: str) -> bool:
