@@ -1,7 +1,7 @@
 """Methods and mixtures as text: `fedexpsls(c=0.1, reset=Restart())`, `fedsls(server=Adaptive(moment=Average()))`.
 
 Besides its own arguments every method takes every slot by name. What is given replaces what the method has there; `terms` are
-added to the method's own. Every part of the library can be written, found by package: a new part needs no entry here.
+added to the method's own. Slots and parts are found by looking at the library: a new one needs no entry here.
 """
 
 from __future__ import annotations
@@ -20,17 +20,8 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
 from fedstep.core.fits import accepts, hints
-from fedstep.corrections.base import Correction
-from fedstep.local.directions import Direction, Steepest
-from fedstep.local.oracles import Autograd, Oracle
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Term
-from fedstep.server.clients import Equal, Weighting
-from fedstep.server.codecs import Codec, Plain
-from fedstep.server.readouts import Last, Readout
-from fedstep.server.rules import ServerRule, Step
-from fedstep.steps.fixed import Constant
-from fedstep.steps.rule import StepRule
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
 MOVING = ("Tensor", "Vec", "Scalar", "State", "Context", "Batch", "Phi", "Objective")  # what no part's setting is
@@ -45,17 +36,16 @@ class Slot:
     local: bool = False
 
 
-SLOTS: Mapping[str, Slot] = {
-    "terms": Slot(Term | tuple[Term, ...], (), local=True),
-    "oracle": Slot(Oracle, Autograd(), local=True),
-    "direction": Slot(Direction, Steepest(), local=True),
-    "step": Slot(StepRule, Constant(), local=True),
-    "correction": Slot(Correction, Correction()),
-    "server": Slot(ServerRule, Step()),
-    "codec": Slot(Codec, Plain()),
-    "weighting": Slot(Weighting, Equal()),
-    "readout": Slot(Readout, Last()),
-}
+def _slots(plain: Algorithm) -> dict[str, Slot]:
+    """Every field of the client's solver and of the algorithm; a single term may stand without brackets."""
+    solver, whole = hints(LocalSolver), hints(Algorithm)
+    inner = {f.name: Slot(solver[f.name], getattr(plain.local, f.name), True) for f in fields(plain.local)}
+    inner["terms"] = Slot(Term | tuple[Term, ...], (), True)
+    first = {name: inner.pop(name) for name in ("terms", "oracle", "direction")}
+    return {**first, **inner, **{f.name: Slot(whole[f.name], getattr(plain, f.name)) for f in fields(plain)}}
+
+
+SLOTS: Mapping[str, Slot] = _slots(zoo.fedavg())
 
 
 @cache
@@ -97,18 +87,25 @@ def filled(algorithm: Algorithm, slot: str) -> Any:
     return getattr(algorithm.local if SLOTS[slot].local else algorithm, slot)
 
 
+def shown(algorithm: Algorithm) -> list[str]:
+    """The slots that tell an algorithm: those of the client's solver, or `local`, another solver in its place."""
+    usual = type(algorithm.local) is LocalSolver
+    return [name for name, slot in SLOTS.items() if (usual if slot.local else name != "local" or not usual)]
+
+
 def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
     """The algorithm with some slots filled anew; `terms` are added to its own.
 
-    >>> mix(zoo.fedsls(), server=Step(0.5)) == zoo.fedsls(server_step=0.5)
+    >>> mix(zoo.fedsls(), server=zoo.fedadam().server).local == zoo.fedsls().local
     True
     """
+    solver = given.pop("local", algorithm.local)
     if "terms" in given:
         more = given["terms"] if isinstance(given["terms"], tuple) else (given["terms"],)
-        given["terms"] = (*algorithm.local.terms, *more)
+        given["terms"] = (*solver.terms, *more)
     client = {name: part for name, part in given.items() if SLOTS[name].local}
     outer = {name: part for name, part in given.items() if not SLOTS[name].local}
-    return replace(algorithm, local=replace(algorithm.local, **client), **outer)
+    return replace(algorithm, local=replace(solver, **client), **outer)
 
 
 @cache
@@ -140,7 +137,7 @@ def _modules(home: ModuleType) -> list[ModuleType]:
 def _is_part(value: object, module: str) -> bool:
     """Whether it is a public dataclass of the module that holds settings, not the tensors of a run."""
     public = inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
-    if not public or not is_dataclass(value) or value is LocalSolver:
+    if not public or not is_dataclass(value):
         return False
     return not any(word in str(f.type) for f in fields(value) for word in MOVING)
 

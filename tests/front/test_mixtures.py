@@ -18,7 +18,7 @@ from fedstep.server.adaptive import Adaptive, Average
 from fedstep.server.clients import BySamples
 from fedstep.server.codecs import Plain
 from fedstep.server.rules import Extrapolate
-from fedstep.spec import HOMES, SLOTS, _is_part, _modules, filled, methods, mix, parts
+from fedstep.spec import HOMES, _is_part, _modules, filled, methods, mix, parts, shown
 
 
 def test_an_adam_server_over_line_search_clients():
@@ -54,6 +54,11 @@ def test_every_method_takes_every_slot():
         assert made.local.step == build(name).local.step
 
 
+def test_another_solver_can_take_the_place_of_the_clients():
+    made = build("fedadam(local=LocalSolver(step=LineSearch(), terms=(L2(),)), direction=Clip(norm=1.0))")
+    assert made == build("fedadam(step=LineSearch(), terms=L2(), direction=Clip(norm=1.0))")
+
+
 @pytest.mark.parametrize("name", methods())
 def test_what_list_slots_prints_behind_fedavg_is_the_method(name):
     made = build(name)
@@ -63,7 +68,7 @@ def test_what_list_slots_prints_behind_fedavg_is_the_method(name):
 def test_mix_with_its_own_fillers_changes_nothing():
     for name in methods():
         made = build(name)
-        assert mix(made, **{slot: filled(made, slot) for slot in SLOTS if slot != "terms"}) == made
+        assert mix(made, **{slot: filled(made, slot) for slot in shown(made) if slot != "terms"}) == made
 
 
 def test_parts_of_a_module_that_spec_has_never_heard_of_can_be_written(tmp_path, monkeypatch):
@@ -97,9 +102,9 @@ def test_no_two_parts_share_a_name():
         ("fedsls(server=Armijo())", r"fedsls\(server=Armijo\(c=0.1\)\): give a part such as Step\(\) \(.*Extrapolate"),
         ("fedsls(server=Extrapolat())", "unknown part 'Extrapolat': did you mean Extrapolate"),
         ("fedsls(step=0.1)", r"give a part such as Constant\(\)"),
-        ("fedavg(step='x')", "give a number, or a part such as Constant"),
-        ("fedsls(terms=(3,))", "give a part such as Proximal"),
-        ("fedsls(terms=Step())", "give a part such as Proximal"),
+        ("fedavg(step='x')", "give a number, or a part such as"),
+        ("fedsls(terms=(3,))", r"give a part such as .*Proximal"),
+        ("fedsls(terms=Step())", r"give a part such as .*Proximal"),
         ("fedsls(reset=Step())", "give a part such as Grow"),
         ("fedsls(weighting=LastTwo())", "give a part such as Equal"),
         ("fedsls(server=Adaptive())", r"Adaptive\(\): moment is missing; give a part such as Sum\(\)"),

@@ -59,9 +59,9 @@ def list_slots() -> None:
 
 def differences(algorithm: Algorithm) -> list[str]:
     """The slots that are not filled as in plain averaging, as keywords of a method."""
-    from fedstep.spec import SLOTS, filled
+    from fedstep.spec import SLOTS, filled, shown
 
-    both = ((name, slot.plain, filled(algorithm, name)) for name, slot in SLOTS.items())
+    both = ((name, SLOTS[name].plain, filled(algorithm, name)) for name in shown(algorithm))
     return [f"{name}={written(part)}" for name, plain, part in both if part != plain]
 
 
@@ -83,13 +83,13 @@ def explain_method(options: argparse.Namespace) -> None:
     entry = next((e for e in catalog() if e.name == name), None)
     if entry is None:
         raise InputError(unknown("method", name, [e.name for e in catalog()]))
-    from fedstep.spec import SLOTS, build, filled
+    from fedstep.spec import build, filled, shown
 
     algorithm = build(options.name)
     console = Console(highlight=False)
     console.print(f"{entry.signature}\n\n{entry.doc}\n", markup=False, soft_wrap=True)
     table = Table("slot", "filled by", box=None, pad_edge=False)
-    for slot in SLOTS:
+    for slot in shown(algorithm):
         filler = filled(algorithm, slot)
         if slot == "terms":
             filler = ("data loss", *filler, *algorithm.correction.terms())
