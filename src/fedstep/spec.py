@@ -21,7 +21,6 @@ from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
 from fedstep.core.fits import accepts, hints
 from fedstep.local.solver import LocalSolver
-from fedstep.local.terms import Term
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
 MOVING = ("Tensor", "Vec", "Scalar", "State", "Context", "Batch", "Phi", "Objective")  # what no part's setting is
@@ -37,10 +36,9 @@ class Slot:
 
 
 def _slots(plain: Algorithm) -> dict[str, Slot]:
-    """Every field of the client's solver and of the algorithm; a single term may stand without brackets."""
+    """Every field of the client's solver and of the algorithm."""
     solver, whole = hints(LocalSolver), hints(Algorithm)
     inner = {f.name: Slot(solver[f.name], getattr(plain.local, f.name), True) for f in fields(plain.local)}
-    inner["terms"] = Slot(Term | tuple[Term, ...], (), True)
     first = {name: inner.pop(name) for name in ("terms", "oracle", "direction")}
     return {**first, **inner, **{f.name: Slot(whole[f.name], getattr(plain, f.name)) for f in fields(plain)}}
 
@@ -101,8 +99,7 @@ def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
     """
     solver = given.pop("local", algorithm.local)
     if "terms" in given:
-        more = given["terms"] if isinstance(given["terms"], tuple) else (given["terms"],)
-        given["terms"] = (*solver.terms, *more)
+        given["terms"] = (*solver.terms, *given["terms"])
     client = {name: part for name, part in given.items() if SLOTS[name].local}
     outer = {name: part for name, part in given.items() if not SLOTS[name].local}
     return replace(algorithm, local=replace(solver, **client), **outer)

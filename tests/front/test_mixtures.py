@@ -55,7 +55,7 @@ def test_every_method_takes_every_slot():
 
 
 def test_another_solver_can_take_the_place_of_the_clients():
-    made = build("fedadam(local=LocalSolver(step=LineSearch(), terms=(L2(),)), direction=Clip(norm=1.0))")
+    made = build("fedadam(local=LocalSolver(step=LineSearch(), terms=L2()), direction=Clip(norm=1.0))")
     assert made == build("fedadam(step=LineSearch(), terms=L2(), direction=Clip(norm=1.0))")
 
 

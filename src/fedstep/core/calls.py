@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, TypeAlias
 
 from fedstep.core.errors import InputError, unknown
-from fedstep.core.fits import accepts, hints, kind
+from fedstep.core.fits import accepts, bracketed, hints, kind
 
 Makers: TypeAlias = Mapping[str, Callable[..., Any]]
 
@@ -71,6 +71,7 @@ class Language:
 def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], parts: Makers) -> Any:
     """Call a maker; an argument it does not have, or one that cannot be used, is one line."""
     known, kinds = inspect.signature(maker).parameters, hints(maker)
+    arguments = {n: bracketed(kinds.get(n), v) for n, v in arguments.items()}
     for argument, value in arguments.items():
         if argument not in known:
             raise InputError(unknown(f"argument of {name}", argument, list(known)))
@@ -89,7 +90,7 @@ def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], par
 
 def _remedy(hint: Any, default: object, parts: Makers) -> str:
     """What to give instead: the kind, and the parts that are of it."""
-    fitting = [n for n, p in parts.items() if inspect.isclass(p) and accepts(hint, _blank(p))]
+    fitting = [n for n, p in parts.items() if inspect.isclass(p) and accepts(hint, bracketed(hint, _blank(p)))]
     if len(fitting) in (0, len(parts)):
         return kind(hint)
     example = type(default).__name__ if is_dataclass(default) else fitting[0]

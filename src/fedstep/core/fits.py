@@ -35,6 +35,12 @@ def accepts(hint: Any, value: object) -> bool:
     return isinstance(value, hint) if is_dataclass(hint) or _has_leaves(hint) else True
 
 
+def bracketed(hint: Any, value: object) -> object:
+    """A single part where a tuple of parts is asked for is a tuple of one."""
+    single = get_origin(hint) is tuple and is_dataclass(value) and accepts(get_args(hint)[0], value)
+    return (value,) if single else value
+
+
 def fills(protocol: type, part: object) -> bool:
     """Whether a part has all that a protocol asks for, and is called with the same arguments."""
     wanted = [name for name in vars(protocol) if not name.startswith("_") or name == "__call__"]
