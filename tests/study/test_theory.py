@@ -69,6 +69,15 @@ def test_smoothness_along_the_steps_is_that_of_a_parabola():
     assert 1.0 <= wide <= 4.0 * (1 + 1e-9)  # some direction's curvature: never above L
 
 
+def test_a_search_that_had_to_shrink_proves_a_smoothness():
+    # 3 w^2 / 2, c = 0.6: steps up to 0.8 / 3 = 0.267 pass. 0.9^13 = 0.254 is taken, 0.9^12 = 0.282 was refused: L >= 0.8 / 0.282
+    alg = fedsls(0.6, 1.0)
+    m = measure(quadratics(alg, np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 1, 1, 64)
+    assert m.smooth["searches"] == pytest.approx(0.8 / 0.9**12, rel=1e-12)
+    calm = measure(quadratics(fedsls(0.6, 0.1), np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 1, 1, 64)
+    assert np.isnan(calm.smooth["searches"])  # accepted at once: nothing is proved
+
+
 def test_minimum_gap_and_dissimilarity_are_the_derived_ones():
     m = measure(quadratics(fedsls(), m=APART), 3, 2, 64)
     best = np.linalg.solve(Q.sum(0), np.einsum("cij,cj->i", Q, APART))

@@ -14,9 +14,12 @@ from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import Vec, norm_sq
 from fedstep.execute.task import Store
+from fedstep.local.directions import Steepest
+from fedstep.local.solver import LocalSolver
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.steps.conditions import Armijo
+from fedstep.steps.references import Current
 from fedstep.steps.search import LineSearch
 from fedstep.study.theory.curvature import DENSE, Minimum, Spectrum, minimise, spectrum
 from fedstep.study.theory.landscape import Landscape
@@ -71,11 +74,12 @@ class Measured:
 
     @property
     def smooth(self) -> dict[str, float]:
-        """The largest smoothness seen: of clients, of batches, along the steps."""
+        """The largest smoothness seen: of clients, of batches, along the steps, and by the searches that had to shrink."""
         return {
             "clients": max((s.high for p in self.points for s in p.clients), default=nan),
             "batches": max((s.high for p in self.points for s in p.batches), default=nan),
             "steps": max((look.smooth for look in self.looks), default=nan),
+            "searches": max((look.forced for look in self.looks if look.forced), default=nan),
         }
 
     @property
@@ -153,10 +157,10 @@ def measure(
     start = task.model.init()
     best = minimise(land.mean, start) if _worth(land) else None
     looks = {r: Sums(r) for r in when}
-    c = _armijo(task.algorithm.local.step)
+    c, shrink = _armijo(task.algorithm.local)
 
     def look(client: int, sent: Broadcast, notes: list[Seen]) -> None:
-        looks[sent.round].add(land.whole(client).batch, sent.x, notes, c)
+        looks[sent.round].add(land.whole(client).batch, sent.x, notes, c, shrink)
 
     watching = replace(
         sim, executor=Watching(sim.executor, frozenset(when), look), every=rounds, train=False, test=None
@@ -215,8 +219,13 @@ def _worth(land: Landscape) -> bool:
     return land.model.linear or land.model.dim <= 20_000
 
 
-def _armijo(step: object) -> float:
-    return step.condition.c if isinstance(step, LineSearch) and isinstance(step.condition, Armijo) else nan
+def _armijo(local: LocalSolver) -> tuple[float, float]:
+    """c, and the factor between two trials along the negative gradient (0: none)."""
+    step = local.step
+    if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
+        return nan, 0.0
+    grid = isinstance(local.direction, Steepest) and isinstance(step.reference, Current) and not step.largest
+    return step.condition.c, step.shrink if grid else 0.0
 
 
 def _asked(land: Landscape) -> tuple[int, ...]:

@@ -76,6 +76,11 @@ def _quantities(found: Finding) -> list[tuple[str, str, str]]:
         ("L of clients", number(m.smooth["clients"]), f"largest curvature of an f_i; {how}"),
         ("L of batches", number(m.smooth["batches"]), f"of a batch; {how}"),
         ("L along the steps", number(m.smooth["steps"]), "largest |g(x+) - g(x)| / |x+ - x| on a batch: a lower bound"),
+        (
+            "L by searches",
+            number(m.smooth["searches"]),
+            "2 (1 - c) shrink / eta of a search that had to shrink: a lower bound",
+        ),
         ("mu of clients", "undefined" if mu is None else number(mu), why),
         ("mu of f", number(m.lowest_mean), "least curvature of f at the visited points, where the model is tiny"),
         (

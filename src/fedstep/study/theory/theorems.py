@@ -173,6 +173,7 @@ def claims(m: Measured, s: Setup) -> list[Claim]:
     """Every bound with its measured counterpart; a bound that needs a number that is undefined is NaN."""
     K, T, L, D2 = m.steps, m.rounds, m.L, m.D2
     c_left = bounds.reduced_c(s.c, m.kappa if m.kappa == m.kappa else 0.0, s.max_step)
+    c_left = c_left if c_left > 0 else nan
     low = bounds.smallest_step(L, s.c, s.start, s.shrink)
     mu = strong_convexity(m, s)[0]
     mu = nan if mu is None else mu

@@ -97,6 +97,7 @@ class Sums:
     noise: float = 0.0  # sum |f_xi - f_i|
     energy: float = 0.0  # sum eta^2 |d|^2
     smooth: float = 0.0  # largest |g(x+) - g(x)| / |x+ - x|
+    forced: float = 0.0  # largest smoothness that a search proves by having to shrink
     shortest: float = inf  # step taken
     floor: float = inf  # least batch loss
     drifts: list[float] = field(default_factory=list)  # mean over the steps of |x_k - w|^2, per client
@@ -115,8 +116,8 @@ class Sums:
     def limit(self) -> float:
         return sum(self.limits) / len(self.limits) if self.limits else nan
 
-    def add(self, whole: Batch, anchor: Vec, notes: Sequence[Seen], c: float) -> None:
-        """The steps of one client; `whole` holds all its samples."""
+    def add(self, whole: Batch, anchor: Vec, notes: Sequence[Seen], c: float, shrink: float = 0.0) -> None:
+        """The steps of one client; `whole` holds all its samples, shrink is 0 where no backtracking is done."""
         path, drift, limit = 0.0, 0.0, 0.0
         for k, seen in enumerate(notes):
             drift += float(norm_sq(seen.x - anchor))
@@ -127,6 +128,8 @@ class Sums:
                 self.failed += int(seen.out.failed)
                 continue
             path += self._step(whole, seen, step, c)
+            if shrink and int(seen.out.trials) > 1:  # step / shrink was refused, so 2 (1 - c) / L is less
+                self.forced = max(self.forced, 2 * (1 - c) * shrink / step)
         if notes:
             self.drifts.append(drift / len(notes))
             self.limits.append(limit / len(notes))
