@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedstep.cli.catalog import catalog
+from fedstep.cli.catalog import catalog, markdown
 from fedstep.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def register(commands: Any) -> None:
     listing.add_argument(
         "--slots", action="store_true", help="what each fills its slots with, where it is not plain averaging"
     )
+    listing.add_argument("--markdown", action="store_true", help="the index of docs/methods")
     listing.set_defaults(run=list_methods)
     explain = commands.add_parser("explain", help="a method: formula, slots, paper")
     explain.add_argument("name", metavar="NAME", help="a method, with settings if you like: 'fedsls(c=0.5)'")
@@ -31,8 +32,12 @@ def register(commands: Any) -> None:
 
 def list_methods(options: argparse.Namespace) -> None:
     """A table of the zoo."""
+    if options.markdown:
+        print(markdown(catalog()), end="")
+        return
     if options.slots:
-        return list_slots()
+        list_slots()
+        return
     table = Table(box=None, pad_edge=False)
     for heading in ("method", "what it does", "paper"):
         table.add_column(heading, no_wrap=heading == "method")
