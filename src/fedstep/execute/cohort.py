@@ -21,7 +21,7 @@ class Cohort(Local):
     """Run blocks of clients in lockstep: for small models, where one client alone leaves the machine idle.
 
     Batches of unequal size are padded with copies of a real sample and masked; a client that has fewer steps than its block
-    drops out of the block when it is done. Clients are sorted by size first, so that a block holds clients alike.
+    drops out of the block when it is done. Blocks are cut by size, so that a block holds clients alike.
     Clients of a linear model with fewer samples than features work in the span of their samples (models/dual.py) where that
     is less work; `dual=False` keeps to the plain form.
     """
@@ -40,7 +40,8 @@ class Cohort(Local):
         if self.dual and spans(task):  # the short clients come first: whether it pays is monotone in the size
             short = sum(pays(task, task.federation.size(c)) for c in clients)
         parts = (clients[:short], clients[short:])
-        return [list(p[i : i + self.block]) for p in parts for i in range(0, len(p), self.block)]
+        blocks = [set(p[i : i + self.block]) for p in parts for i in range(0, len(p), self.block)]
+        return [[c for c in cohort if c in block] for block in blocks]
 
     def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
         samples = torch.tensor([task.federation.size(c) for c in clients])
