@@ -148,8 +148,25 @@ class _Closure:
         self.dice.throw()
         return self.closure().to(x.dtype)
 
-    def along(self, x: Vec, d: Vec) -> Callable[[Scalar, Tensor | None], Scalar]:
-        return lambda eta, rows: self(x + eta * d)
+    def along(self, x: Vec, d: Vec) -> _Line:
+        return _Line(self, x, d)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The closure along x + eta d."""
+
+    phi: _Closure
+    x: Vec
+    d: Vec
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        return self.phi(self.x + eta * self.d)
+
+    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        with torch.enable_grad():
+            grads = _gradients(self(eta, rows), self.phi.params)
+        return torch.cat([g.reshape(-1) for g in grads]) @ self.d
 
 
 @dataclass(frozen=True)
