@@ -135,7 +135,7 @@ def fedsls_goldstein(
     """FedSLS of the program with the SLS optimiser's Goldstein conditions.
 
     Too short: times `grow`, up to max_step; too long: times `shrink`, down to 1e-8. When the trials are used up the last one is
-    kept, good or not. The program's client class would pass reset_option 1, `Grow(2.0, per=500)`, its Goldstein preset 0, `Keep()`.
+    kept, good or not. The optimiser's own reset_option is 1, `Grow(2.0, per=500)`; its Goldstein preset has 0, `Keep()`.
     """
     factors = Factors(grow, cap=max_step, floor=1e-8)
     return _searching(Goldstein(c), start, shrink, reset, trials, failure, factors, server_step)

@@ -25,7 +25,7 @@ class Polyak(StepRule):
 
     `lower` bounds the loss from below. The bound is what `reset` makes of the last step, at most max_step: `Restart` (default)
     is SPS_max with bound max_step, `Grow` the smoothed variant, whose steps grow slowly from `start`. <g, d> is -|g|^2 for
-    steepest descent. No step where the loss is not above `lower`, or not finite, or d no direction of descent.
+    steepest descent. The SPS program has eps 1e-8, which stalls it once |g|^2 falls below; the papers have none. No step where the loss is not above `lower`, or not finite, or d no direction of descent.
     """
 
     c: float = 0.5
@@ -33,7 +33,7 @@ class Polyak(StepRule):
     reset: Reset = Restart()
     start: float | None = None
     lower: float = 0.0
-    eps: float = 1e-8
+    eps: float = 0.0
     carry: bool = False
     intrinsic: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class Polyak(StepRule):
         if self.start is None and not isfinite(self.max_step) and not isinstance(self.reset, Restart):
             raise InputError("Polyak(max_step=inf): give a finite start, from which the steps grow")
         if not self.eps >= 0:
-            raise InputError(f"Polyak(eps={self.eps}): eps must be 0 or more; the program uses 1e-8")
+            raise InputError(f"Polyak(eps={self.eps}): eps must be 0 or more")
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"step": x.new_full(x.shape[:-1], self._start())}
