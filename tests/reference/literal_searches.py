@@ -234,28 +234,6 @@ def salsa(
     return walk(p, steps, rule)
 
 
-def improved_goldstein(
-    phi: Callable[[float], float], slope: float, eta: float, beta: float, factor: float
-) -> list[float]:
-    """The trials of Neumaier and Kimiaei's search along phi, the accepted one last."""
-    low, high, tried = 0.0, inf, []
-    for k in range(100):
-        tried.append(eta)
-        mu = (phi(eta) - phi(0.0)) / (eta * slope)
-        if mu * abs(mu - 1) >= beta:
-            break
-        low, high = (eta, high) if mu >= 0.5 else (low, eta)
-        if k == 0:
-            eta = 0.5 * eta / (1 - mu) if mu < 1 else eta * factor
-        elif high == inf:
-            eta *= factor
-        elif low == 0:
-            eta /= factor
-        else:
-            eta = float(np.sqrt(low * high))
-    return tried
-
-
 def federated(
     clients: Sequence[Batch],
     schedule: Sequence[Sequence[int]],
