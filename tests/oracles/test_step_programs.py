@@ -15,6 +15,7 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
+from fedstep.optim import Searching
 from fedstep.steps.conditions import Armijo, Goldstein
 from fedstep.steps.polyak import Polyak
 from fedstep.steps.proposals import Factors
@@ -106,3 +107,21 @@ def test_a_client_reproduces_the_stochastic_polyak_steps(oracle):
             reset, bounds = Restart(), {"max_step": s["eta_max"]}
         # late steps are quotients of losses near 1e-10, which are differences of numbers near 1: they keep ten digits
         both(Polyak(s["c"], reset=reset, eps=1e-8, **bounds), run, tolerance=1e-11)
+
+
+def test_the_optimizer_takes_the_same_steps_as_a_client(oracle):
+    data, runs = DATA, oracle("sls_line_search")["runs"]
+    a, b = (torch.tensor(data[name], dtype=torch.float64) for name in "Ab")
+    for run in (r for n, r in runs.items() if n.startswith("goldstein")):
+        s = run["settings"]
+        factors = Factors(s["beta_f"], cap=s["eta_max"], floor=1e-8)
+        rule = LineSearch(
+            Goldstein(s["c"]), Keep(), max_step=inf, start=s["init_step_size"], slack=0.0, proposal=factors
+        )
+        w = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+        optimizer = Searching([w], rule)
+        for step in run["steps"]:
+            rows = data["batches"][step["batch"]]
+            optimizer.step(lambda w=w, rows=rows: ((a[rows] @ w - b[rows]) ** 2).mean())
+            close(w.detach(), step["w"])
+            assert optimizer.trials == step["trials"]

@@ -25,7 +25,8 @@ class Polyak(StepRule):
 
     `lower` bounds the loss from below. The bound is what `reset` makes of the last step, at most max_step: `Restart` (default)
     is SPS_max with bound max_step, `Grow` the smoothed variant, whose steps grow slowly from `start`. <g, d> is -|g|^2 for
-    steepest descent. The SPS program has eps 1e-8, which stalls it once |g|^2 falls below; the papers have none. No step where the loss is not above `lower`, or not finite, or d no direction of descent.
+    steepest descent. The papers have no eps; the SPS program's 1e-8 stalls it once |g|^2 is as small. No step where the loss is
+    not above `lower`, or not finite, or d is no direction of descent.
     """
 
     c: float = 0.5
