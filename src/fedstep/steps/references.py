@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from fedstep.core.vec import Scalar, State, Vec, lift
 
 class Reference:
     """What a trial is compared with; a reference overrides what it needs."""
+
+    relaxes: ClassVar[bool] = True  # the line has the slope <g, d> itself and lies nowhere below the one through f(x)
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """What it remembers before the first step."""
@@ -105,10 +108,13 @@ class Smoothed(Reference):
         h = beta h_old + (1 - beta) (f(x) - f(x + eta d));   s = beta s_old - (1 - beta) <g, d>
 
     Solved for f(x + eta d), that is the line with value f + beta h_old / (1 - beta) and slope -s / (1 - beta). Past gains
-    allow a batch's loss to rise. h learns from accepted steps only. beta 0 is `Current`.
+    allow a batch's loss to rise, past losses ask for more. h learns from accepted steps only. beta 0 is `Current`. For `Armijo`
+    only: with a line of another slope, a step that is neither too long nor too short need not exist.
     """
 
     beta: float = 0.99
+
+    relaxes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:

@@ -63,6 +63,9 @@ class LineSearch(StepRule):
         for name, kind in (("condition", Condition), ("reset", Reset), ("reference", Reference), ("cadence", Cadence)):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"LineSearch({name}={getattr(self, name)!r}): give a {name} from fedstep.steps")
+        if not self.reference.relaxes and not isinstance(self.condition, Armijo):
+            names = type(self.reference).__name__, type(self.condition).__name__
+            raise InputError(f"LineSearch: {names[0]} with {names[1]}: this reference changes the slope; use Armijo")
         if not self.max_step > 0:
             raise InputError(f"LineSearch(max_step={self.max_step}): max_step must be positive; try 10")
         if not 0 < self.shrink < 1:
