@@ -16,7 +16,7 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
 from fedstep.server import clients, readouts
-from fedstep.steps import resets
+from fedstep.steps import conditions, proposals, references, resets
 
 SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal()}
 
@@ -48,7 +48,8 @@ def method(name: str) -> Callable[..., Algorithm]:
 
 @cache
 def _language() -> Language:
-    parts = {n: p for home in (resets, readouts, clients) for n, p in vars(home).items() if _is_part(p, home.__name__)}
+    homes = (conditions, references, resets, proposals, readouts, clients)
+    parts = {n: p for home in homes for n, p in vars(home).items() if _is_part(p, home.__name__)}
     return Language("method", {n: _with_slots(f) for n, f in methods().items()}, parts, "fedsls(c=0.1)", "Restart()")
 
 
