@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedstep.algorithm import Algorithm, Broadcast, Update
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State
+from fedstep.core.vec import State, dot, norm_sq
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Executor, Sequential, Store, Task
@@ -39,6 +39,12 @@ class Line:
     share: Tensor
     round: int = 0
     asked: list[tuple[list[float], list[int] | None]] = field(default_factory=list)
+
+    def slope(self, g: Tensor, d: Tensor) -> Tensor:
+        return dot(g, d)
+
+    def norm_sq(self, g: Tensor) -> Tensor:
+        return norm_sq(g)
 
     def along(self, x: Tensor, d: Tensor) -> Line:
         return self
@@ -534,15 +540,10 @@ def test_every_valid_extreme_is_taken() -> None:
 
 
 def test_a_trial_value_of_minus_infinity_is_rejected() -> None:
-    class Overflowing:
-        def __call__(self, eta, rows):
-            return torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta)
-
-    search = LineSearch(max_step=10.0, shrink=0.5)
-    ones, active = torch.ones((), dtype=torch.float64), torch.tensor(True)
-    step, _, trials = search._try(Overflowing(), 10 * ones, ones, -ones, active)
-    assert float(step) == 0.625
-    assert int(trials) == 5  # 10, 5, 2.5 and 1.25 overflow
+    rule = LineSearch(reset=Keep(), max_step=10.0, shrink=0.5)
+    outcome, _, _ = search(rule, lambda eta, row: torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta))
+    assert float(outcome.step) == 0.625
+    assert int(outcome.trials) == 5  # 10, 5, 2.5 and 1.25 overflow
 
 
 @pytest.mark.parametrize("make", [lambda: LineSearch(slack=-1.0), lambda: LineSearch(slack=nan), lambda: Nudge(-1.0)])

@@ -19,8 +19,9 @@ class Trace:
     sizes: Tensor  # (..., K) step taken, 0 where none
     trials: Tensor  # (..., K) trials of the search
     failed: Tensor  # (..., K) bool
-    forwards: int  # of one gradient; the trials come on top
+    forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
+    slopes: Tensor | None = None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
 
     @property
     def steps(self) -> Scalar:
@@ -39,11 +40,15 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum())
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards
+        return int(self.live.sum()) * self.backwards + self._slopes
+
+    @property
+    def _slopes(self) -> int:
+        return 0 if self.slopes is None else int(self.slopes.sum())
 
     @property
     def mean_loss(self) -> Scalar:

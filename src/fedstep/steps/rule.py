@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,10 @@ class Ray(Protocol):
         """Values at eta, for the given rows of the block only (None: all); no gradient is recorded."""
         ...
 
+    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        """Slopes <grad phi(x + eta d), d> at eta: a forward and a backward pass."""
+        ...
+
 
 class Phi(Protocol):
     """The function a client descends on the batch at hand."""
@@ -29,15 +33,24 @@ class Phi(Protocol):
     def share(self) -> Scalar: ...
     def __call__(self, x: Vec) -> Scalar: ...
     def along(self, x: Vec, d: Vec) -> Ray: ...
+    def slope(self, g: Vec, d: Vec) -> Scalar:
+        """<g, d> for the gradient g, in whatever coordinates the client works."""
+        ...
+
+    def norm_sq(self, g: Vec) -> Scalar: ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer per client: the step taken (0: none), what it cost, and whether the search gave up."""
+    """One answer per client: the step taken (0: none), what it cost, and whether the search gave up.
+
+    A trial costs a forward pass; a slope at a trial costs another one and a backward pass.
+    """
 
     step: Scalar
     trials: Tensor
     failed: Tensor
+    slopes: Tensor | None = None  # None: none was asked for
 
     @staticmethod
     def free(step: Scalar) -> Outcome:
@@ -54,6 +67,9 @@ class StepRule:
     """
 
     carry: bool = False
+    intrinsic: ClassVar[bool] = (
+        False  # uses vectors through phi.slope and phi.norm_sq only, so that any coordinates serve
+    )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """The state before the client's first step, `(...)` or `(..., d)` for x of shape `(..., d)`."""

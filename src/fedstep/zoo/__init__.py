@@ -7,16 +7,21 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.search import fedexpsls, fedsls
+from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
 
 __all__ = [
     "fedadagrad",
     "fedadam",
     "fedavg",
     "fedavgm",
+    "feddecsps",
     "fedexp",
     "fedexpsls",
+    "fedponos",
     "fedprox",
     "fedprox_exp",
+    "fedsalsa",
     "fedsls",
+    "fedsps",
     "fedyogi",
 ]
