@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 from fedstep.core.seeds import generator
+from fedstep.core.types import Batch, Context
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq, scale
+from fedstep.local.objective import Objective
+from fedstep.models.function import FunctionModel
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Restart
 from fedstep.steps.search import LineSearch
@@ -116,35 +119,13 @@ def _newton(f: Function, best: Minimum) -> Minimum:
     return best
 
 
-@dataclass(frozen=True)
-class Along:
-    """A function as a line search asks for it."""
-
-    f: Function
-    round: int = 0
-
-    @property
-    def share(self) -> Scalar:
-        return torch.ones(())
-
-    def __call__(self, x: Vec) -> Scalar:
-        return self.f(x)
-
-    def along(self, x: Vec, d: Vec) -> Callable[[Scalar, Tensor | None], Scalar]:
-        def value(eta: Scalar, rows: Tensor | None) -> Scalar:
-            with torch.no_grad():
-                return self.f(x + scale(eta, d))
-
-        return value
-
-
 def _lbfgs(f: Function, x: Vec, iterations: int) -> Minimum:
     """Nocedal's two loops over the last pairs (s, y), and the library's own search, begun at 1."""
     search, pairs = LineSearch(Armijo(1e-4), Restart(), max_step=1.0, shrink=0.5, trials=40), list[tuple[Vec, Vec]]()
-    value, g = gradient(f, x)
+    phi, (value, g) = _objective(f, x), gradient(f, x)
     for k in range(iterations):
         d = _quasi_newton(g, pairs) if k else -g / max(1.0, float(g.norm()))
-        out, _ = search.search(Along(f), x, x.new_tensor(value), g, d, search.init(x))
+        out, _ = search.search(phi, x, x.new_tensor(value), g, d, search.init(x))
         if float(out.step) == 0:
             break
         after = x + scale(out.step, d)
@@ -154,6 +135,12 @@ def _lbfgs(f: Function, x: Vec, iterations: int) -> Minimum:
             pairs = [*pairs[-9:], (s, y)]
         x, g = after, new
     return Minimum(x, value, float(g.norm()))
+
+
+def _objective(f: Function, x: Vec) -> Objective:
+    """A function as a line search asks for it."""
+    model = FunctionModel(lambda at, batch: f(at), x)
+    return Objective(Context(x, {}, {}, model), Batch((), x.new_ones(()), torch.tensor(0)))
 
 
 def _quasi_newton(g: Vec, pairs: Sequence[tuple[Vec, Vec]]) -> Vec:

@@ -13,7 +13,7 @@ from fedstep.algorithm import Broadcast, Server
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import Vec, norm_sq
-from fedstep.execute.task import Store
+from fedstep.execute.store import Store
 from fedstep.local.directions import Steepest
 from fedstep.local.solver import LocalSolver
 from fedstep.run.record import RoundReport

@@ -14,7 +14,8 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Batch
 from fedstep.core.vec import Scalar, State, Vec, norm_sq, scale
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.task import Executor, Store, Task
+from fedstep.execute.store import Store
+from fedstep.execute.task import Executor, Task
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
 from fedstep.steps.rule import Outcome, Phi, StepRule
