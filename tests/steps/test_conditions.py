@@ -22,7 +22,7 @@ from fedstep.steps.conditions import Armijo, Condition, Goldstein, ImprovedGolds
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.proposals import Bisect, Factors, Secant
 from fedstep.steps.references import Grippo, Reference, Smoothed, ZhangHager
-from fedstep.steps.resets import Keep, LastTrial, PolyakGuess, Restart
+from fedstep.steps.resets import Keep, LastTrial, PolyakGuess, Restart, Settle, Skip
 from fedstep.steps.rule import Outcome
 from fedstep.steps.search import LineSearch
 from fedstep.steps.trial import Trial
@@ -117,7 +117,7 @@ quartics = st.tuples(st.floats(-3, 3), st.floats(-5, -0.1), st.floats(-2, 20), s
 def test_an_accepted_step_satisfies_its_condition(
     condition: Condition, poly: list[float], start: float, shrink: float
 ) -> None:
-    rule = LineSearch(condition, max_step=inf, start=start, shrink=shrink, trials=400)
+    rule = LineSearch(condition, max_step=inf, start=start, shrink=shrink, trials=400, tolerance=1e-12)
     outcome, _, curves = search(rule, poly)
     assert not outcome.failed
     assert holds(condition, poly, float(outcome.step))
@@ -460,3 +460,18 @@ def test_polyak_reaches_the_lower_bound_of_a_line() -> None:
 def test_an_invalid_argument_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         make()
+
+
+def test_a_search_gives_up_where_too_short_and_too_long_meet_and_takes_the_short_one() -> None:
+    class Cliff(Curves):
+        def __call__(self, eta: Tensor, rows: Tensor | None = None) -> Tensor:
+            return torch.where(eta > 0.8, 9.0, super().__call__(eta, rows))
+
+    p = torch.tensor([0.0, -1.0, 0.01], dtype=torch.float64)  # too short up to 0.8, too long beyond
+    one = torch.ones(1, dtype=torch.float64)
+    for failure, expected in ((Settle(), (0.8, 0.8)), (Skip(), (0.0, 4.0))):
+        rule = LineSearch(Goldstein(), Keep(), max_step=8.0, start=4.0, shrink=0.5, failure=failure)
+        outcome, after = rule.search(Cliff(p, torch.ones(())), 0 * one, p[0], one, -one, rule.init(one))
+        assert bool(outcome.failed)
+        assert int(outcome.trials) < 20
+        assert (float(outcome.step), float(after["step"])) == pytest.approx(expected, rel=1e-3)
