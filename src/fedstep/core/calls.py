@@ -91,8 +91,8 @@ def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], par
 def _remedy(hint: Any, default: object, parts: Makers) -> str:
     """What to give instead: the kind, and the parts that are of it."""
     fitting = [n for n, p in parts.items() if inspect.isclass(p) and accepts(hint, bracketed(hint, _blank(p)))]
-    if len(fitting) in (0, len(parts)):
-        return kind(hint)
+    if not fitting or hint is None:
+        return "it" if hint is None else kind(hint)
     example = type(default).__name__ if is_dataclass(default) else fitting[0]
     number = "a number, or " if accepts(hint, 1.0) else ""
     return f"{number}a part such as {example}() ({', '.join(fitting)})"
