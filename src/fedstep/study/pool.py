@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedstep.core.errors import InputError
-from fedstep.run.claim import die_with_parent
+from fedstep.execute.lifeline import die_with_parent
 from fedstep.run.journal import Journal
 from fedstep.run.progress import summary
 from fedstep.run.record import RoundReport
@@ -21,25 +21,30 @@ from fedstep.study.plan import Job
 from fedstep.study.work import finished, folder_of, work
 
 
-def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path | None, workers: int = 1) -> None:
+def run_all(
+    jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path | None, workers: int = 1, profile: bool = False
+) -> None:
     """Finish every job that is not; a job listed twice is done once. The results do not depend on the number of workers."""
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
     todo = {job.digest: (job, label) for job, label in zip(jobs, labels, strict=True) if not finished(job, home)}
     with Board(sum(job.setting.rounds for job, _ in todo.values())) as board:
-        if workers == 1 or len(todo) < 2:
+        if workers == 1 or len(todo) < 2:  # a single run has the workers within its rounds
             for job, label in todo.values():
-                for line in work(job, home, data, board.watcher(job, label)):
+                for line in work(job, home, data, board.watcher(job, label), workers, profile):
                     board.say(line)
                 board.done(job, label)
             return
-        _parallel(list(todo.values()), home, data, workers, board)
+        _parallel(list(todo.values()), home, data, workers, board, profile)
 
 
-def _parallel(todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board) -> None:
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=die_with_parent) as pool:
+def _parallel(
+    todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board, profile: bool
+) -> None:
+    inside = max(1, workers // len(todo))
+    with ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent) as pool:
         waiting: dict[Future[list[str]], tuple[Job, str]] = {
-            pool.submit(work, job, home, data): (job, label) for job, label in todo
+            pool.submit(work, job, home, data, None, inside, profile): (job, label) for job, label in todo
         }
         try:
             while waiting:
