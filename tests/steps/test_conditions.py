@@ -405,6 +405,22 @@ def test_between_searches_the_guess_is_taken_untested_and_not_remembered() -> No
     assert taken == [(0.7, 0, False)] * 4 + [(0.7, 1, False), (0.7, 0, False)]
 
 
+@pytest.mark.parametrize(
+    ("fast", "slow", "pause"), [(1.0, 1.0, 10), (1.05, 1.0, 10), (1.0, 1.05, 10), (1.25, 1.0, 4), (1.0, 1.25, 4)]
+)
+def test_the_pause_between_searches_depends_on_the_ratio_of_the_means_either_way(
+    fast: float, slow: float, pause: int
+) -> None:
+    zero = torch.zeros((), dtype=torch.float64)
+    state = {"steps": zero + 50, "since": zero, "fast": zero + fast, "slow": zero + slow}
+    steps = 0
+    due = torch.tensor(False)
+    while not due:
+        (due, state), steps = Settled(10)(zero, state), steps + 1
+    assert steps == pause
+    assert float(state["since"]) == 0.0
+
+
 def test_a_direction_of_ascent_is_refused_between_searches_too() -> None:
     rule = LineSearch(Armijo(), Keep(), cadence=Settled(5, warmup=0))
     one = torch.ones(1, dtype=torch.float64)
