@@ -6,7 +6,7 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 
 from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
-from fedstep.zoo.search import fedexpsls, fedsls
+from fedstep.zoo.search import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "fedprox_exp",
     "fedsalsa",
     "fedsls",
+    "fedsls_lean",
     "fedsps",
     "fedyogi",
 ]
