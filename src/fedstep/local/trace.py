@@ -21,6 +21,10 @@ class Trace:
     failed: Tensor  # (..., K) bool
     forwards: int  # of one gradient; the trials come on top
     backwards: int
+    more_forwards: int = (
+        0  # of the whole block, that no step accounts for: Hessian products, passes over several batches
+    )
+    more_backwards: int = 0
 
     @property
     def steps(self) -> Scalar:
@@ -39,13 +43,21 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum())
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self.more_forwards
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards
+        return int(self.live.sum()) * self.backwards + self.more_backwards
 
     @property
     def mean_loss(self) -> Scalar:
         """Mean of phi over the client's local steps."""
         return torch.where(self.live, self.losses, 0.0).sum(-1) / self.steps
+
+    @property
+    def last_loss(self) -> Scalar:
+        """phi where it was evaluated last, per client; 0 without any step."""
+        if self.live.shape[-1] == 0:
+            return self.sizes.new_zeros(self.sizes.shape[:-1])
+        place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
+        return self.losses.gather(-1, place).squeeze(-1)
