@@ -85,7 +85,9 @@ class Newton(LocalSolver):
         d, used = conjugate_gradients(hessian(phi, x), right, self.tolerance / 100, self.products)
         d, direction = self.direction.apply(d, x, under("direction.", state))
         out, step = self.step.search(phi, x, f, g, d, under("step.", state))
-        eta = torch.where(moving, out.step, torch.zeros_like(out.step))
+        # a search takes |g| < 1e-8 for standing still; the last Newton steps are taken whole
+        eta = torch.where((out.step == 0) & ~out.failed, torch.ones_like(out.step), out.step)
+        eta = torch.where(moving, eta, torch.zeros_like(eta))
         x = torch.where((eta == 0).unsqueeze(-1), x, x + scale(eta, d))
         column = f, eta, torch.where(moving, out.trials, none), out.failed & moving
         return x, prefixed("step.", step) | prefixed("direction.", direction), column, used
