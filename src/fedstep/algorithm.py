@@ -84,8 +84,9 @@ class Algorithm:
     ) -> Update:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
-        begin = self.correction.start(ctx).expand(*samples.shape, -1)
-        x, trace, remembered, told = self.local(ctx, begin, batches, self.correction.terms())
+        begin = forward.enter(self.correction.start(ctx).expand(*samples.shape, -1))
+        u, trace, remembered, told = self.local(ctx, begin, batches, self.correction.terms())
+        x = forward.leave(u)
         delta, kept, message = self.correction.finish(ctx, x, trace)
         sane = finite(delta) & trace.sane
         delta, coded = self.codec(delta, under("codec.", memory))

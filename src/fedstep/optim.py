@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, Vec
+from fedstep.core.vec import Scalar, Vec, dot, norm_sq
 from fedstep.steps import conditions
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
 from fedstep.steps.search import LineSearch
@@ -128,6 +128,12 @@ class _Closure:
     dice: _Dice
     start: Vec
     round: int = 0
+
+    def slope(self, g: Vec, d: Vec) -> Scalar:
+        return dot(g, d)
+
+    def norm_sq(self, g: Vec) -> Scalar:
+        return norm_sq(g)
 
     @property
     def share(self) -> Scalar:

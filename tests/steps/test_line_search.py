@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedstep.algorithm import Algorithm, Broadcast, Update
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State
+from fedstep.core.vec import State, dot, norm_sq
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Executor, Sequential, Store, Task
@@ -39,6 +39,12 @@ class Line:
     share: Tensor
     round: int = 0
     asked: list[tuple[list[float], list[int] | None]] = field(default_factory=list)
+
+    def slope(self, g: Tensor, d: Tensor) -> Tensor:
+        return dot(g, d)
+
+    def norm_sq(self, g: Tensor) -> Tensor:
+        return norm_sq(g)
 
     def along(self, x: Tensor, d: Tensor) -> Line:
         return self

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedstep import zoo
 from fedstep.algorithm import Update
 from fedstep.core.types import Batch, Context
-from fedstep.core.vec import State, norm_sq
+from fedstep.core.vec import State, dot, norm_sq
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Executor, Sequential, Store, Task
@@ -259,6 +259,12 @@ class Spy:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.phi(x)
+
+    def slope(self, g: Tensor, d: Tensor) -> Tensor:
+        return dot(g, d)
+
+    def norm_sq(self, g: Tensor) -> Tensor:
+        return norm_sq(g)
 
     def along(self, x: Tensor, d: Tensor) -> Ray:
         ray = self.phi.along(x, d)

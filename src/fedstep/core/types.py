@@ -64,6 +64,19 @@ class Forward(Protocol):
     """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""
 
     def __call__(self, x: Vec, batch: Batch) -> Output: ...
+    def enter(self, x: Vec) -> Vec:
+        """Parameters in the coordinates a client works in."""
+        ...
+
+    def leave(self, u: Vec) -> Vec:
+        """Parameters from a client's coordinates."""
+        ...
+
+    def slope(self, g: Vec, d: Vec, batch: Batch) -> Scalar:
+        """<g, d> for a gradient g of this batch."""
+        ...
+
+    def norm_sq(self, g: Vec, batch: Batch) -> Scalar: ...
     def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
         """A way along x + eta d that is cheaper than a pass a trial, given the output at x; None: there is none."""
         ...

@@ -30,10 +30,14 @@ class Task:
     seed: int = 0
 
     def batches(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
-        """A client's batches of a round as indices into the pooled arrays; a probe walks once through all samples."""
+        """A client's batches of a round as indices into the pooled arrays."""
         part = self.federation.parts[client]
+        return [part[index] for index in self.positions(client, round, probe)]
+
+    def positions(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
+        """A client's batches of a round as positions among its own samples; a probe walks once through all of them."""
         plan = Plan(self.plan.batch, None, 1, InOrder()) if probe else self.plan
-        return [part[index] for index in plan(part.numel(), self.seed, round, client)]
+        return plan(self.federation.size(client), self.seed, round, client)
 
     def step_seed(self, client: int, round: int, step: int) -> int:
         """The seed of what is random inside the forward passes of one local step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ class Direction(Protocol):
 @dataclass(frozen=True)
 class Steepest:
     """d itself: the negative gradient."""
+
+    intrinsic: ClassVar[bool] = True  # uses vectors through sums only, so that any coordinates serve
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {}
@@ -71,6 +73,7 @@ class Momentum:
     """
 
     beta: float = 0.9
+    intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:

@@ -41,6 +41,13 @@ class Objective:
             value = value + term(x, out, self.batch, self.ctx)
         return value
 
+    def slope(self, g: Vec, d: Vec) -> Scalar:
+        """<g, d>, in whatever coordinates the client works."""
+        return self.ctx.forward.slope(g, d, self.batch)
+
+    def norm_sq(self, g: Vec) -> Scalar:
+        return self.ctx.forward.norm_sq(g, self.batch)
+
     def rows(self, index: Tensor) -> Objective:
         return Objective(self.ctx.rows(index), self.batch.rows(index), self.terms)
 

@@ -33,6 +33,7 @@ class Autograd:
 
     forwards: ClassVar[int] = 1
     backwards: ClassVar[int] = 1
+    intrinsic: ClassVar[bool] = True  # the gradient belongs to the inner product of the coordinates at hand
 
     def __call__(self, phi: Objective, x: Vec) -> tuple[Scalar, Vec]:
         with torch.enable_grad():

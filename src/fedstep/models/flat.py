@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.types import Batch, Line, Output
-from fedstep.core.vec import Scalar, Vec, lift
+from fedstep.core.vec import Scalar, Vec, dot, lift, norm_sq
 
 
 class NeedsRows(Exception):
@@ -28,6 +28,7 @@ class FlatModel(ABC):
 
     def __init__(self) -> None:
         self.row_by_row = False
+        self.pointwise = False  # whether `scored` gives one loss a sample, of that sample alone
         self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
         self.stochastic: bool | None = None  # found out in the first pass
         self._padding_counts: bool | None = None  # found out with the first padded block
@@ -74,6 +75,22 @@ class FlatModel(ABC):
                 out.loss[row].detach(), alone, rtol=close, atol=close, equal_nan=True
             )
         return bool(self._padding_counts)
+
+    def enter(self, x: Vec) -> Vec:
+        """Parameters in the coordinates a client works in: here the same."""
+        return x
+
+    def leave(self, u: Vec) -> Vec:
+        """Parameters from a client's coordinates."""
+        return u
+
+    def slope(self, g: Vec, d: Vec, batch: Batch) -> Scalar:
+        """<g, d> for a gradient g of this batch."""
+        return dot(g, d)
+
+    def norm_sq(self, g: Vec, batch: Batch) -> Scalar:
+        """|g|^2 for a gradient g of this batch."""
+        return norm_sq(g)
 
     def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
         """For a linear model one product serves all trials; the rest of a trial is elementwise."""
@@ -127,14 +144,24 @@ class LinearLine:
         predictions = p + lift(eta, q) * q
         if eta.dim() == 0:
             return Output(_mean(self.model.scored(predictions, batch), batch.mask), predictions)
+        return Output(scored_rows(self.model, predictions, batch), predictions)
 
-        def one(p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None) -> Tensor:
-            return _mean(self.model.scored(p, Batch(fields, share, seed, mask)), mask)
 
-        axes = (0, 0, 0, 0, None if batch.mask is None else 0)
-        return Output(
-            torch.vmap(one, axes)(predictions, batch.fields, batch.share, batch.seed, batch.mask), predictions
-        )
+def scored_rows(model: FlatModel, predictions: Tensor, batch: Batch) -> Scalar:
+    """Mean loss of each client of a block from its predictions."""
+    if model.pointwise:  # samples do not see one another, so the clients' batches are one long batch
+        long = Batch(tuple(f.flatten(0, 1) for f in batch.fields), batch.share, batch.seed)
+        each = model.scored(predictions.flatten(0, 1), long)
+        losses = (each.flatten(1).mean(1) if each.dim() > 1 else each).view(predictions.shape[:2])
+        if batch.mask is None:
+            return losses.mean(1)
+        return torch.where(batch.mask, losses, torch.zeros_like(losses)).sum(1) / batch.mask.sum(1)
+
+    def one(p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None) -> Tensor:
+        return _mean(model.scored(p, Batch(fields, share, seed, mask)), mask)
+
+    axes = (0, 0, 0, 0, None if batch.mask is None else 0)
+    return torch.vmap(one, axes)(predictions, batch.fields, batch.share, batch.seed, batch.mask)
 
 
 def _mean(losses: Tensor, mask: Tensor | None) -> Tensor:

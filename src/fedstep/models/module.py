@@ -50,6 +50,7 @@ class ModuleModel(FlatModel):
         self._start = torch.cat([p.reshape(-1) for p in parameters.values()])
         self._buffers = dict(self.module.named_buffers())
         self.linear = is_linear(self.module)
+        self.pointwise = is_pointwise(self.loss)
 
     @property
     def dim(self) -> int:
@@ -85,6 +86,21 @@ class ModuleModel(FlatModel):
         predictions = cast(Tensor, torch.func.functional_call(self.module, state, batch.fields[:-1]))
         return self.scored(predictions, batch), predictions
 
+    def features(self, inputs: Tensor) -> Tensor:
+        """What the linear layer of a linear model sees."""
+        return cast(Tensor, self.module[:-1](inputs)) if isinstance(self.module, nn.Sequential) else inputs
+
+    @property
+    def layer_shape(self) -> tuple[int, int]:
+        """Outputs and inputs of the linear layer of a linear model."""
+        rows, columns = self._shapes[0]
+        return rows, columns
+
+    def layer(self, x: Vec) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of the linear layer of a linear model, as views into x."""
+        weight, *bias = self.parameters(x).values()
+        return weight, bias[0] if bias else None
+
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         return self.loss(predictions, batch.targets)
 
@@ -101,6 +117,15 @@ def is_linear(module: nn.Module) -> bool:
         and all(p.requires_grad for p in last.parameters())
         and all(type(m) in shapers for m in before)
     )
+
+
+def is_pointwise(loss: Loss) -> bool:
+    """Whether a loss that `per_sample` returned is one of torch's own, which give one number a sample."""
+    if isinstance(loss, nn.Module):
+        return type(loss).__module__.startswith("torch.") and getattr(loss, "reduction", None) == "none"
+    if not isinstance(loss, partial) or loss.keywords.get("reduction") != "none":
+        return False
+    return getattr(loss.func, "__module__", "") == functional.__name__
 
 
 def per_sample(loss: Loss) -> Loss:

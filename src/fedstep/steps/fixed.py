@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ class Constant(StepRule):
     """The same step for every batch of every round."""
 
     step: float = 0.1
+    intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
@@ -37,6 +39,7 @@ class Schedule(StepRule):
     decay: float = 1.0
     warmup: int = 1
     floor: float = 0.0
+    intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.step >= 0:

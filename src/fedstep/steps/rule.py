@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +29,11 @@ class Phi(Protocol):
     def share(self) -> Scalar: ...
     def __call__(self, x: Vec) -> Scalar: ...
     def along(self, x: Vec, d: Vec) -> Ray: ...
+    def slope(self, g: Vec, d: Vec) -> Scalar:
+        """<g, d> for the gradient g, in whatever coordinates the client works."""
+        ...
+
+    def norm_sq(self, g: Vec) -> Scalar: ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,9 @@ class StepRule:
     """
 
     carry: bool = False
+    intrinsic: ClassVar[bool] = (
+        False  # uses vectors through phi.slope and phi.norm_sq only, so that any coordinates serve
+    )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """The state before the client's first step, `(...)` or `(..., d)` for x of shape `(..., d)`."""

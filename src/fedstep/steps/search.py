@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
+from fedstep.core.vec import Scalar, State, Vec
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
@@ -46,6 +47,7 @@ class LineSearch(StepRule):
     tolerance: float = 1e-3
     carry: bool = False
     slack: float = 4.0
+    intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.max_step > 0:
@@ -67,12 +69,12 @@ class LineSearch(StepRule):
         return {"step": x.new_full(x.shape[:-1], self._start()), **self.reference.init(x)}
 
     def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
-        slope, start = dot(g, d), torch.full_like(f, self._start())
+        slope, start = phi.slope(g, d), torch.full_like(f, self._start())
         first = start if self.largest else self.reset(state["step"], start, phi.share).clamp(max=self.max_step)
         reference, remembered = self.reference(f, state)
 
         usable = torch.isfinite(f) & torch.isfinite(slope)
-        still = usable & (norm_sq(g) < ZERO_GRADIENT**2)
+        still = usable & (phi.norm_sq(g) < ZERO_GRADIENT**2)
         begin = usable & ~still & (slope < 0)
         step, trial, trials = self._try(phi.along(x, d), first, reference, slope, begin)
 
