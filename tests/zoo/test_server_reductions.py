@@ -17,9 +17,11 @@ from fedstep.corrections.envelope import Envelope
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
+from fedstep.execute.spans import spans
 from fedstep.local.newton import Newton, conjugate_gradients
 from fedstep.local.terms import Proximal
 from fedstep.models.function import FunctionModel
+from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.adaptive import Adaptive, Average, Peak
 from fedstep.server.codecs import ErrorFeedback, Plain, ScaledSign, TopK
@@ -388,3 +390,13 @@ def test_polyaks_step_without_envelopes_says_what_is_missing():
         final(simulation(replace(zoo.fedexprox_stops(), correction=zoo.fedavg().correction)), 1)
     assert zoo.fedexprox_stops().correction == Envelope()
     assert zoo.fednew().local.step == Constant(1.0)
+
+
+def test_newton_on_a_linear_model_keeps_to_plain_coordinates():
+    g = torch.Generator().manual_seed(4)
+    fed = Federation.of(
+        [(torch.randn(n, 20, generator=g).double(), torch.randint(3, (n,), generator=g)) for n in (3, 5)]
+    )
+    layer = ModuleModel(torch.nn.Linear(20, 3, dtype=torch.float64))
+    assert spans(Task(zoo.fedsls(), layer, fed, Plan(2, 9)))
+    assert not spans(Task(replace(zoo.fedsls(), local=Newton()), layer, fed, Plan(2, 9)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,6 +39,7 @@ class Newton(LocalSolver):
     steps: int = 20
     tolerance: float = 1e-10
     products: int = 250
+    intrinsic: ClassVar[bool] = False  # conjugate gradients take plain inner products
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.products < 1:

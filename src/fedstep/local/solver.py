@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ class LocalSolver:
     direction: Direction = Steepest()
     oracle: Oracle = Autograd()
     terms: tuple[Term, ...] = ()
+    intrinsic: ClassVar[bool] = True  # uses vectors through its parts only, so that any coordinates serve where they do
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         """What the step rule wants to find again in the client's next round."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ class Tuned(StepRule):
     step: float = 0.1
     low: float = 0.1
     high: float = 10.0
+    intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
