@@ -400,3 +400,23 @@ def test_newton_on_a_linear_model_keeps_to_plain_coordinates():
     layer = ModuleModel(torch.nn.Linear(20, 3, dtype=torch.float64))
     assert spans(Task(zoo.fedsls(), layer, fed, Plan(2, 9)))
     assert not spans(Task(replace(zoo.fedsls(), local=Newton()), layer, fed, Plan(2, 9)))
+
+
+def test_distance_over_sum_does_not_know_the_scale_of_the_deltas():
+    deltas = [[0.3, -1.0], [0.5, 0.2], [-0.1, 0.4]]
+    ends = []
+    for factor in (1.0, 1000.0):
+        rule, x = DistanceOverSum(0.1), torch.tensor([1.0, 2.0], dtype=torch.float64)
+        state = rule.init(x)
+        for delta in deltas:
+            d = factor * torch.tensor(delta, dtype=torch.float64)
+            x, state = rule.update(x, d, told([delta]), state)
+        ends.append(x)
+    assert torch.allclose(*ends, rtol=1e-12)
+
+
+def test_consensus_takes_any_local_solver():
+    mixture = replace(zoo.fednew(), local=zoo.fedsls().local)
+    sim = simulation(mixture, per_round=6)
+    rows = [row for _, row in sim.run(sim.begin(15), Store(), 15)]
+    assert rows[-1].loss < 0.9 * rows[0].loss
