@@ -181,7 +181,7 @@ def test_feddog_equals_its_box_and_ships_the_polynomial_mean(kind: str, executor
         far, squares = max(far, float(np.linalg.norm(w))), squares + float(mean @ mean)
         return w + far / sqrt(squares) * mean, far / sqrt(squares)
 
-    found = library(p, zoo.feddog(ETA_L, start=r_eps), executor)
+    found = library(p, zoo.feddog_server(ETA_L, start=r_eps), executor)
     expected = list(sgd_rounds(p, step))
     assert_same(found, iter(expected))
     weights = np.ones(1)  # of x_1 .. x_t; the recursion w_t = 9 / (8 + t) unrolled

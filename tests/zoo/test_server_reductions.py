@@ -223,8 +223,8 @@ def test_nastya_with_line_search_clients_divides_by_the_way_they_went():
 
 
 def test_first_round_of_feddog_is_fedavg():
-    assert same(zoo.feddog(0.3), zoo.fedavg(0.3), rounds=1)
-    assert not same(zoo.feddog(0.3), zoo.fedavg(0.3), rounds=2)
+    assert same(zoo.feddog_server(0.3), zoo.fedavg(0.3), rounds=1)
+    assert not same(zoo.feddog_server(0.3), zoo.fedavg(0.3), rounds=2)
 
 
 def test_fedams_with_a_high_floor_is_fedavg():

@@ -17,7 +17,7 @@ from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.compressed import fedcams
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.search import fedexpsls, fedsls
-from fedstep.zoo.servers import feddog, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
+from fedstep.zoo.servers import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 
 __all__ = [
     "fedadagrad",
@@ -28,7 +28,7 @@ __all__ = [
     "fedavg",
     "fedavgm",
     "fedcams",
-    "feddog",
+    "feddog_server",
     "fedexp",
     "fedexprox",
     "fedexprox_grads",

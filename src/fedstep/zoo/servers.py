@@ -14,7 +14,7 @@ from fedstep.steps.tuned import Tuned
 from fedstep.zoo.averaging import fedavg
 
 
-def feddog(step: float = 0.1, start: float | None = None) -> Algorithm:
+def feddog_server(step: float = 0.1, start: float | None = None) -> Algorithm:
     """The server's step is the distance gone over the root of the summed squares of the deltas (DoG).
 
         eta_g = max(r, max_{s<=t} |x_s - x_0|) / sqrt(sum_{s<=t} |D_s|^2);  x_{t+1} = x_t + eta_g * D
