@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Context
-from fedstep.core.vec import State, Vec, dot, lift, norm_sq, prefixed, scale, under
-from fedstep.local.joined import joined
+from fedstep.core.types import Batch
+from fedstep.core.vec import Scalar, State, Vec, dot, lift, norm_sq, prefixed, scale, under
+from fedstep.local.joined import Joined, joined
 from fedstep.local.objective import Objective
-from fedstep.local.solver import LocalSolver
-from fedstep.local.terms import Term
+from fedstep.local.solver import LocalSolver, _column
 from fedstep.local.trace import Trace
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Restart
-from fedstep.steps.rule import StepRule
+from fedstep.steps.rule import Outcome, StepRule
 from fedstep.steps.search import LineSearch
 
 
@@ -47,52 +46,57 @@ class Newton(LocalSolver):
         if not 0 < self.tolerance < 1:
             raise InputError(f"Newton(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)")
 
-    def __call__(
-        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
-    ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
+    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
         given = list(batches)
-        state = prefixed("step.", self.step.begin(x, under("step.", ctx.shared), under("step.", ctx.memory)))
-        state |= prefixed("direction.", self.direction.init(x))
-        columns, products, count = list[tuple[Tensor, ...]](), list[Tensor](), torch.zeros(x.shape[:-1])
-        if given:
-            whole, count = joined(given, len(x))
-            phi, live, least = Objective(ctx, whole, self.terms + extra), count > 0, None
-            for _ in range(self.steps):
-                f, g = self.oracle(phi, x)
-                size = norm_sq(g).sqrt()
-                close = max(self.tolerance, 10 * torch.finfo(x.dtype).eps)
-                least = close * size if least is None else least
-                moving = live & ~(size <= least)  # a NaN moves on: the search is to count it as failed
-                x, after, column, used = self._newton(phi, x, f, g, state, moving)
-                columns.append((live, *column))
-                products.append(used)
-                state = {k: torch.where(lift(moving, v), v, state[k]) for k, v in after.items()}
-                live = moving & (column[1] > 0)
-                if not bool(live.any()):
-                    break
-        last = under("step.", state)
-        remembered = prefixed("step.", last) if self.step.carry else {}
-        trace = _charged(self._trace(x, columns), count, products)
-        return x, trace, remembered, prefixed("step.", self.step.message(last))
+        return [(joined(given, len(x)), None)] * self.steps if given else []
 
-    def _newton(
-        self, phi: Objective, x: Vec, f: Tensor, g: Vec, state: State, moving: Tensor
-    ) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...], Tensor]:
-        """One step of the moving clients: x, state, (f, eta, trials, failed) and the number of products."""
+    def _step(self, phi: Objective, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
+        assert isinstance(phi.batch, Joined)
+        count = phi.batch.count
+        live = state.get("newton.live", count > 0)
+        if not bool(live.any()):
+            none = x.new_zeros(x.shape[:-1])
+            return x, dict(state), (live, *_column(none, Outcome.free(none))[1:], count * 0, count * 0)
+        f, g = self.oracle(phi, x)
+        size = norm_sq(g).sqrt()
+        least = state.get("newton.least", size * max(self.tolerance, 10 * torch.finfo(x.dtype).eps))
+        moving = live & ~(size <= least)  # a NaN moves on: the search is to count it as failed
+        new, after, out, products = self._move(phi, x, f, g, state, moving)
+        after |= {"newton.live": moving & (out.step > 0), "newton.least": least}
+        # every pass goes through all batches; a step needs one more gradient for the graph, a product two backward passes
+        graph = (products > 0).long()
+        forwards = (count - 1) * (self.oracle.forwards * live + out.trials) + count * graph
+        backwards = (count - 1) * self.oracle.backwards * live + count * (graph + 2 * products)
+        return new, after, (live, *_column(f, out)[1:], forwards, backwards)
+
+    def _move(
+        self, phi: Objective, x: Vec, f: Scalar, g: Vec, state: State, moving: Tensor
+    ) -> tuple[Vec, dict[str, Tensor], Outcome, Tensor]:
+        """One Newton step of the moving clients: x, state, outcome, number of products."""
         none = torch.zeros_like(f, dtype=torch.int64)
         if not bool(moving.any()):
-            return x, dict(state), (f, torch.zeros_like(f), none, none.bool()), none
+            return x, dict(state), Outcome.free(torch.zeros_like(f)), none
         right = torch.where(moving.unsqueeze(-1), -g, torch.zeros_like(g))
         # two digits more than asked for: the system must not be what keeps |g| up
-        d, used = conjugate_gradients(hessian(phi, x), right, self.tolerance / 100, self.products)
+        d, products = conjugate_gradients(hessian(phi, x), right, self.tolerance / 100, self.products)
         d, direction = self.direction.apply(d, x, under("direction.", state))
         out, step = self.step.search(phi, x, f, g, d, under("step.", state))
         # a search takes |g| < 1e-8 for standing still; the last Newton steps are taken whole
-        eta = torch.where((out.step == 0) & ~out.failed, torch.ones_like(out.step), out.step)
-        eta = torch.where(moving, eta, torch.zeros_like(eta))
-        x = torch.where((eta == 0).unsqueeze(-1), x, x + scale(eta, d))
-        column = f, eta, torch.where(moving, out.trials, none), out.failed & moving
-        return x, prefixed("step.", step) | prefixed("direction.", direction), column, used
+        eta = torch.where((out.step == 0) & ~out.failed, torch.ones_like(f), out.step)
+        eta = torch.where(moving, eta, torch.zeros_like(f))
+        out = replace(out, step=eta, trials=torch.where(moving, out.trials, none), failed=out.failed & moving)
+        after = prefixed("step.", step) | prefixed("direction.", direction)
+        after = {**state, **{k: torch.where(lift(moving, v), v, state[k]) for k, v in after.items()}}
+        return torch.where((eta == 0).unsqueeze(-1), x, x + scale(eta, d)), after, out, products
+
+    def _trace(self, x: Vec, columns: list[tuple[Tensor, ...]], *more: Any) -> Trace:
+        trace = super()._trace(x, columns, *more)
+        forwards, backwards = (sum(int(c[i].sum()) for c in columns) for i in (-2, -1))
+        return replace(
+            trace,
+            more_forwards=trace.more_forwards + forwards,
+            more_backwards=trace.more_backwards + backwards,
+        )
 
 
 def hessian(phi: Objective, x: Vec) -> Callable[[Vec], Vec]:
@@ -135,19 +139,3 @@ def conjugate_gradients(product: Callable[[Vec], Vec], right: Vec, tolerance: fl
         rr = torch.where(active, new, rr)
         active = active & (rr > least)
     return z, used
-
-
-def _charged(trace: Trace, count: Tensor, products: list[Tensor]) -> Trace:
-    """The trace with what Newton steps cost on top: every pass goes through all batches of the client.
-
-    A step that moves needs one more gradient for the graph, and every product is two backward passes.
-    """
-    if not products:
-        return trace
-    used = torch.stack(products, -1)
-    graphs = (used > 0).sum(-1)
-    forwards = trace.live.sum(-1) * trace.forwards + trace.trials.sum(-1)
-    backwards = trace.live.sum(-1) * trace.backwards
-    more_forwards = (count - 1) * forwards + count * graphs
-    more_backwards = (count - 1) * backwards + count * (graphs + 2 * used.sum(-1))
-    return replace(trace, more_forwards=int(more_forwards.sum()), more_backwards=int(more_backwards.sum()))

@@ -43,6 +43,10 @@ class LocalSolver:
         message = under("step.", agg.message)
         return prefixed("step.", self.step.fold(under("step.", shared), message, agg))
 
+    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
+        """What to take a step on, one after another, given the round's batches: each of them once."""
+        return batches
+
     def __call__(
         self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
     ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
@@ -55,7 +59,7 @@ class LocalSolver:
         state = prefixed("step.", self.step.begin(x, told, kept))
         state |= prefixed("direction.", self.direction.init(x))
         columns: list[tuple[Tensor, ...]] = []
-        for batch, rows in batches:
+        for batch, rows in self.passes(batches, x):
             if rows is None:
                 x, state, column = self._step(Objective(ctx, batch, terms), x, state)
             else:
