@@ -39,6 +39,6 @@ def joined(batches: Sequence[tuple[Batch, Tensor | None]], clients: int) -> Join
         wide = (f[:, :1].expand(-1, real.shape[1], *f.shape[2:]) for f in fill)
         columns.append(tuple(w.index_copy(0, rows, f) for w, f in zip(wide, batch.fields, strict=True)))
         masks.append(torch.zeros(clients, real.shape[1], dtype=torch.bool).index_copy(0, rows, real))
-    mask = torch.cat(masks, 1)
+    mask, count = torch.cat(masks, 1), count.to(first.share.device)
     whole = tuple(torch.cat(column, 1) for column in zip(*columns, strict=True))
     return Joined(whole, share, seed, None if bool(mask.all()) else mask.to(first.inputs.device), count=count)
