@@ -70,8 +70,7 @@ def nastya(step: float = 0.1, server_step: float = 0.5) -> Algorithm:
 
     The paper's K is the number of batches of one epoch: give the plan one epoch of shuffled samples. G_i is divided by the sum of
     the steps that the client took, so that it is right for any plan.
-    Paper: Malinovsky, Mishchenko and Richtarik, Server-Side Stepsizes and Sampling Without Replacement Provably Help in
-    Federated Optimization, 2022.
+    Paper: Malinovsky, Mishchenko and Richtarik, Server-Side Stepsizes and Sampling Without Replacement Provably Help, 2022.
     Special case: equal K for all clients: FedAvg with server step server_step / (K step).
     """
     return replace(fedavg(step), server=Step(server_step), correction=PseudoGradient())
