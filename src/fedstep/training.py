@@ -10,8 +10,10 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -25,7 +27,9 @@ from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, fields_of
 from fedstep.data.plan import Plan
 from fedstep.execute.choose import choose
-from fedstep.execute.task import Executor, Store, Task
+from fedstep.execute.processes import Processes, one_thread
+from fedstep.execute.store import store_for
+from fedstep.execute.task import Executor, Local, Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
 from fedstep.run.files import plain, write_json, write_tensors
@@ -79,6 +83,7 @@ def fit(
     local_epochs: int | None = None,
     every: int = 1,
     executor: Executor | None = None,
+    workers: int = 1,
     progress: bool | None = None,
     on_round: Callable[[RoundReport], None] | None = None,
 ) -> Fit:
@@ -87,6 +92,7 @@ def fit(
     model: any nn.Module (with `loss`), or a FunctionModel. clients: a list of `(inputs, targets)` or of Datasets.
     algorithm: a name or spec such as "fedexpsls(c=0.1)", or an Algorithm. per_round: clients a round, 20 or all by default.
     local_steps: mini-batch steps a client takes in a round (default 20), or local_epochs. test: `(inputs, targets)`.
+    workers: processes that share the clients of a round, one torch thread each; the results do not depend on their number.
     out: a directory for run.json, metrics.jsonl, model.safetensors and report.html.
     """
     name = algorithm if isinstance(algorithm, str) else "custom"
@@ -103,6 +109,10 @@ def fit(
     per_round = min(20, len(federation)) if per_round is None else per_round
     tested = None if test is None else fields_of(test, "test")
     who = choose(flat) if executor is None else executor
+    if workers != 1:
+        if not isinstance(who, Local):
+            raise InputError(f"workers={workers}: this executor runs in one place; leave `workers` or `executor` out")
+        who = Processes(who, workers)
     simulation = Simulation(Task(alg, flat, federation, plan, seed), per_round, executor=who, test=tested, every=every)
     settings = _settings(name, simulation, rounds)
     journal = None
@@ -110,17 +120,19 @@ def fit(
         settings |= {"data": _data(federation), "loss": getattr(loss, "__name__", repr(loss)), "every": every}
         journal = _claim(Path(out), settings)
 
-    series = simulation.run(simulation.begin(rounds), Store(), rounds)
+    scratch = TemporaryDirectory(prefix="fedstep-")
+    series = simulation.run(simulation.begin(rounds), store_for(simulation.task, Path(scratch.name)), rounds)
     if progress or (progress is None and sys.stderr.isatty()):
         series = show(series, rounds, name)
     metrics: list[RoundReport] = []
     server = simulation.begin(rounds)
-    for server, row in series:  # noqa: B007
-        metrics.append(row)
-        if journal is not None:
-            journal.append(row.to_dict())
-        if on_round:
-            on_round(row)
+    with scratch, one_thread(), who if isinstance(who, Processes) else nullcontext():
+        for server, row in series:  # noqa: B007
+            metrics.append(row)
+            if journal is not None:
+                journal.append(row.to_dict())
+            if on_round:
+                on_round(row)
     trained = flat.load(server.readout) if isinstance(flat, ModuleModel) else None
     result = Fit(name, metrics, server, trained, settings)
     if out is not None:

@@ -248,7 +248,9 @@ def test_a_torn_cache_is_made_anew(root, tmp_path):
     femnist(root)
     first = tasks.load("femnist", None, root)
     for path in (tmp_path / "cache").iterdir():
-        path.write_bytes(path.read_bytes()[:50])
+        torn = path.read_bytes()[:50]
+        path.unlink()  # the old file is still mapped
+        path.write_bytes(torn)
     same(first, tasks.load("femnist", None, root))
 
 

@@ -42,6 +42,25 @@ def test_default_call_trains_without_a_learning_rate():
     assert first.gradients == pytest.approx((first.forwards - 100) / 3 + 100)
 
 
+def test_workers_and_threads_do_not_change_the_bits():
+    before = torch.get_num_threads()
+    ends = [fedstep.fit(net(), clients(), rounds=3, workers=w, executor=Sequential()).x for w in (1, 2, 3)]
+    torch.set_num_threads(2)
+    try:
+        ends.append(fedstep.fit(net(), clients(), rounds=3, executor=Sequential()).x)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(ends[0], other) for other in ends[1:])
+
+
+def test_bad_numbers_of_workers_are_refused():
+    with pytest.raises(fedstep.InputError, match="workers=0: give at least 1"):
+        fedstep.fit(net(), clients(), rounds=1, workers=0)
+    with pytest.raises(fedstep.InputError, match="workers=2: this executor runs in one place"):
+        fedstep.fit(net(), clients(), rounds=1, workers=2, executor=lambda *a: iter(()))
+
+
 def test_the_model_given_is_not_changed():
     model = net()
     before = [p.clone() for p in model.parameters()]

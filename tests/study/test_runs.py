@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -113,6 +114,13 @@ def test_two_workers_give_the_bits_of_one(study, tmp_path):
         )
         assert done.returncode == 0, done.stderr
     assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+def test_a_single_run_has_its_workers_within_the_round(tmp_path):
+    run_all([job()], ["a"], tmp_path / "one", None, 1)
+    run_all([job()], ["a"], tmp_path / "two", None, 2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    assert not multiprocessing.active_children()
 
 
 def test_a_study_killed_again_and_again_ends_in_the_same_bits(study, tmp_path):

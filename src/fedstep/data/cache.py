@@ -34,13 +34,17 @@ def fingerprint(files: Iterable[Path], *words: object) -> str:
 
 
 def cached(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors under this name, made and kept if they are not there; a cache that cannot be written is no error."""
+    """The tensors under this name, made and kept if they are not there; a cache that cannot be written is no error.
+
+    What is kept is mapped from its file: processes share it, and the system may drop and read again what is not in use.
+    """
     there = kept(name)
     if there is not None:
         return there
     tensors = make()
     with suppress(OSError):
         keep(name, tensors)
+        return kept(name) or tensors
     return tensors
 
 

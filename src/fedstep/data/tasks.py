@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedstep.core.errors import InputError, unknown
 from fedstep.data import cifar, hub, idx, leaf
-from fedstep.data.cache import cached, fingerprint, home, keep, kept
+from fedstep.data.cache import cached, fingerprint, home, keep, kept, place
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.files import listing
 from fedstep.data.partition import Natural, Partitioner
@@ -96,9 +99,13 @@ def load(
 
 def without(test: Pair, train: Tensor) -> tuple[Pair, int]:
     """The test samples whose inputs do not occur in the training data, and how many did."""
-    seen = {row.tobytes() for row in train.numpy()}
-    keep = torch.tensor([row.tobytes() not in seen for row in test[0].numpy()])
+    seen = {_digest(row) for row in train.numpy()}  # digests: the rows themselves would be a second copy of the data
+    keep = torch.tensor([_digest(row) not in seen for row in test[0].numpy()])
     return (test[0][keep], test[1][keep]), int((~keep).sum())
+
+
+def _digest(row: NDArray[Any]) -> bytes:
+    return blake2b(row.tobytes(), digest_size=16).digest()
 
 
 def read(name: str, data: Path | None = None) -> Raw:
@@ -154,11 +161,18 @@ def _ink(data: Path | None) -> Raw:
     """FEMNIST with ink 1 and background 0, as MNIST has it; LEAF has white 1, which conditions linear models badly."""
     raw = read("femnist", data)
 
-    def inverted(pair: Pair) -> Pair:
-        return 1 - pair[0], pair[1]
+    def inverted(pair: Pair, split: str) -> Pair:
+        try:
+            files = listing(_folder(data, "femnist") / split, ".json")
+        except Absent:
+            files = [place(f"hub-femnist-{split}")]
+        return cached(f"ink-{split}-{fingerprint(files, 'ink', 1)}", lambda: {"inputs": 1 - pair[0]})["inputs"], pair[1]
 
-    test, heldout = (None if pair is None else inverted(pair) for pair in (raw.test, raw.heldout))
-    return replace(raw, train=inverted(raw.train), test=test, heldout=heldout)
+    test, heldout = (
+        None if pair is None else inverted(pair, split)
+        for split, pair in (("test", raw.test), ("heldout", raw.heldout))
+    )
+    return replace(raw, train=inverted(raw.train, "train"), test=test, heldout=heldout)
 
 
 def _shakespeare(data: Path | None) -> Raw:

@@ -6,7 +6,7 @@ from torch import nn
 
 from fedstep.execute.cohort import Cohort
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.task import Executor
+from fedstep.execute.task import Local
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
 
@@ -14,7 +14,7 @@ SMALL = 200_000  # parameters up to which stacking clients saves more dispatch t
 ALONE = (nn.modules.conv._ConvNd, nn.RNNBase, nn.modules.dropout._DropoutNd, nn.MultiheadAttention)
 
 
-def choose(model: FlatModel) -> Executor:
+def choose(model: FlatModel) -> Local:
     """Blocks of clients for small models of matrix products, one client at a time for the rest."""
     if model.dim > SMALL:
         return Sequential()

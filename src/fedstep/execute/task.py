@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -16,6 +16,7 @@ from fedstep.core.types import Batch
 from fedstep.core.vec import State
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import InOrder, Plan
+from fedstep.execute.store import Store
 from fedstep.models.flat import FlatModel
 
 
@@ -58,24 +59,6 @@ class Task:
             return transform(fields, generator(int(seed), "augment"))
         each = [transform(row, generator(int(s), "augment")) for s, *row in zip(seed, *fields, strict=True)]  # type: ignore[arg-type]
         return tuple(torch.stack(column) for column in zip(*each, strict=True))
-
-
-@dataclass
-class Store:
-    """Clients' memories between rounds."""
-
-    memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-
-    def load(self, task: Task, sent: Broadcast, clients: Sequence[int]) -> dict[str, Tensor]:
-        """Memories of some clients, stacked; a client without one gets the algorithm's first memory."""
-        fresh = task.algorithm.memory_init(sent.x)
-        each = [self.memories.get(c, fresh) for c in clients]
-        return {name: torch.stack([m[name] for m in each]) for name in fresh}
-
-    def save(self, clients: Sequence[int], memory: State) -> None:
-        if memory:
-            for row, client in enumerate(clients):
-                self.memories[client] = {name: value[row].clone() for name, value in memory.items()}
 
 
 class Executor(Protocol):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
+import torch
 
 from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.vec import prefixed, under
-from fedstep.execute.task import Store
+from fedstep.execute.store import DiskStore, Store
 from fedstep.run.files import write_bytes, write_json
 
 KEPT = 2
+MEMORIES = "memories"
 
 
 def save(folder: Path, server: Server, store: Store) -> None:
@@ -26,8 +31,13 @@ def save(folder: Path, server: Server, store: Store) -> None:
         **prefixed("shared.", server.shared),
         **prefixed("rule.", server.rule),
     }
-    for client, memory in store.memories.items():
-        tensors |= prefixed(f"memory.{client}.", memory)
+    index = store.index()
+    if index:  # the memories are files of their own: they must be on the disk before the checkpoint that means them
+        os.sync()
+        tensors["index"] = torch.tensor(sorted(index.items()))
+    else:
+        for client, memory in store.items():
+            tensors |= prefixed(f"memory.{client}.", memory)
     data = safetensors.torch.save({name: t.detach().clone() for name, t in tensors.items()})
     stem = folder / f"checkpoint-{server.round:07d}"
     write_bytes(stem.with_suffix(".safetensors"), data)
@@ -36,6 +46,17 @@ def save(folder: Path, server: Server, store: Store) -> None:
     for old in descriptions(folder)[KEPT:]:
         old.unlink(missing_ok=True)
         old.with_suffix(".safetensors").unlink(missing_ok=True)
+    if index:
+        store.keep_only([index, *(_index(path) for path in descriptions(folder))])
+
+
+def _index(path: Path) -> dict[int, int]:
+    """The versions of memories that a checkpoint means; none where it is torn."""
+    try:
+        with safetensors.safe_open(path.with_suffix(".safetensors"), "pt") as file:
+            return dict(file.get_tensor("index").tolist())
+    except (OSError, safetensors.SafetensorError):
+        return {}
 
 
 def descriptions(folder: Path) -> list[Path]:
@@ -57,7 +78,8 @@ def restore(folder: Path) -> tuple[Server, Store, list[str]] | None:
 
 
 def remove(folder: Path) -> None:
-    """Delete the checkpoints of a finished run."""
+    """Delete the checkpoints of a finished run, and the memories of its clients."""
+    shutil.rmtree(folder / MEMORIES, ignore_errors=True)
     for path in descriptions(folder):
         path.unlink(missing_ok=True)
         path.with_suffix(".safetensors").unlink(missing_ok=True)
@@ -70,6 +92,8 @@ def _read(path: Path) -> tuple[Server, Store]:
         raise InputError("the checkpoint is corrupt (its checksum does not agree)")
     tensors = safetensors.torch.load(data)
     store = Store()
+    if "index" in tensors:
+        store = DiskStore(folder=path.parent / MEMORIES, versions=dict(tensors["index"].tolist()))
     for name, value in under("memory.", tensors).items():
         client, _, rest = name.partition(".")
         store.memories.setdefault(int(client), {})[rest] = value

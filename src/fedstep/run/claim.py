@@ -1,9 +1,7 @@
-"""One process a run: a lock on its folder, and workers that do not outlive the one that started them."""
+"""One process a run: a lock on its folder."""
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,9 +30,3 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent ends, however that happens (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG

@@ -18,7 +18,8 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.core.vec import Vec
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.task import Executor, Store, Task
+from fedstep.execute.store import Store
+from fedstep.execute.task import Executor, Task
 from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients
 from fedstep.run.record import RoundReport, Scores, report

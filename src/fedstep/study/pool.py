@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedstep.core.errors import InputError
-from fedstep.run.claim import die_with_parent
+from fedstep.execute.lifeline import die_with_parent
 from fedstep.run.journal import Journal
 from fedstep.run.progress import summary
 from fedstep.run.record import RoundReport
@@ -27,9 +27,9 @@ def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path |
         raise InputError(f"--workers {workers}: give at least 1")
     todo = {job.digest: (job, label) for job, label in zip(jobs, labels, strict=True) if not finished(job, home)}
     with Board(sum(job.setting.rounds for job, _ in todo.values())) as board:
-        if workers == 1 or len(todo) < 2:
+        if workers == 1 or len(todo) < 2:  # a single run has the workers within its rounds
             for job, label in todo.values():
-                for line in work(job, home, data, board.watcher(job, label)):
+                for line in work(job, home, data, board.watcher(job, label), workers):
                     board.say(line)
                 board.done(job, label)
             return
@@ -37,9 +37,10 @@ def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path |
 
 
 def _parallel(todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board) -> None:
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=die_with_parent) as pool:
+    inside = max(1, workers // len(todo))
+    with ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent) as pool:
         waiting: dict[Future[list[str]], tuple[Job, str]] = {
-            pool.submit(work, job, home, data): (job, label) for job, label in todo
+            pool.submit(work, job, home, data, None, inside): (job, label) for job, label in todo
         }
         try:
             while waiting:

@@ -21,7 +21,8 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.data.tasks import load
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.task import Store, Task
+from fedstep.execute.store import Store
+from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
 from fedstep.local.trace import Trace

@@ -21,7 +21,9 @@ from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
 from fedstep.data.rules import rule
 from fedstep.execute.choose import choose
-from fedstep.execute.task import Store, Task
+from fedstep.execute.processes import Processes
+from fedstep.execute.store import store_for
+from fedstep.execute.task import Task
 from fedstep.models.named import named
 from fedstep.run import checkpoint
 from fedstep.run.claim import claimed
@@ -97,17 +99,27 @@ def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor
     return None if fields is None else tuple(f[:limit] for f in fields)
 
 
-def work(run: Job, home: Path, data: Path | None, watch: Callable[[RoundReport], None] | None = None) -> list[str]:
+def work(
+    run: Job, home: Path, data: Path | None, watch: Callable[[RoundReport], None] | None = None, workers: int = 1
+) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged checkpoints."""
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
     with claimed(folder_of(run, home)):
-        return [] if finished(run, home) else _work(run, folder_of(run, home), data, watch)
+        if finished(run, home):
+            return []
+        sim, dealt = simulation(run, data)
+        if workers == 1:
+            return _work(run, sim, dealt, folder_of(run, home), watch)
+        with Processes(choose(sim.task.model), workers) as crew:
+            return _work(run, replace(sim, executor=crew), dealt, folder_of(run, home), watch)
 
 
-def _work(run: Job, folder: Path, data: Path | None, watch: Callable[[RoundReport], None] | None) -> list[str]:
-    sim, dealt = simulation(run, data)
+def _work(
+    run: Job, sim: Simulation, dealt: tasks.Split, folder: Path, watch: Callable[[RoundReport], None] | None
+) -> list[str]:
     state = checkpoint.restore(folder)
-    begin, store, said = state or (sim.begin(run.setting.rounds), Store(), [])
+    fresh = store_for(sim.task, folder / checkpoint.MEMORIES)
+    begin, store, said = state or (sim.begin(run.setting.rounds), fresh, [])
     journal = Journal(folder / "rounds.jsonl")
     journal.keep(begin.round)
     write_json(

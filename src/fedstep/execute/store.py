@@ -1,0 +1,118 @@
+"""Clients' memories between rounds: in memory, or on disk where the clients are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.core.vec import State
+
+if TYPE_CHECKING:
+    from fedstep.algorithm import Broadcast
+    from fedstep.execute.task import Task
+
+LARGE = 256 * 2**20  # bytes of all clients' memories above which they live on disk
+
+
+@dataclass
+class Store:
+    """Clients' memories, kept in this process."""
+
+    memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+
+    def load(self, task: Task, sent: Broadcast, clients: Sequence[int]) -> dict[str, Tensor]:
+        """Memories of some clients, stacked; a client without one gets the algorithm's first memory."""
+        fresh = task.algorithm.memory_init(sent.x)
+        if not fresh:
+            return {}
+        each = [self.get(c) or fresh for c in clients]
+        return {name: torch.stack([m[name] for m in each]) for name in fresh}
+
+    def save(self, clients: Sequence[int], memory: State) -> None:
+        """Keep the memories of some clients, stacked."""
+        if memory:
+            for row, client in enumerate(clients):
+                self.put(client, {name: value[row].clone() for name, value in memory.items()})
+
+    def get(self, client: int) -> Mapping[str, Tensor] | None:
+        """One client's memory."""
+        return self.memories.get(client)
+
+    def put(self, client: int, memory: dict[str, Tensor]) -> None:
+        """Replace one client's memory."""
+        self.memories[client] = memory
+
+    def items(self) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Every client that has a memory, with it."""
+        yield from self.memories.items()
+
+    def index(self) -> dict[int, int]:
+        """For each client the version of its memory that lies in files; none here, a checkpoint holds the memories itself."""
+        return {}
+
+    def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
+        """Forget versions in files that none of these indices names."""
+
+
+@dataclass
+class DiskStore(Store):
+    """Memories in files, one a client and version: `memories/CLIENT.VERSION.safetensors`.
+
+    In this process there is one number a client. A version is never changed, so a checkpoint need only write down which
+    versions it means (`index`); what no checkpoint means any more is deleted (`keep_only`).
+    """
+
+    folder: Path = Path("memories")
+    versions: dict[int, int] = field(default_factory=dict)
+
+    def get(self, client: int) -> Mapping[str, Tensor] | None:
+        version = self.versions.get(client)
+        if version is None:
+            return None
+        path = self._file(client, version)
+        try:
+            return safetensors.torch.load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise InputError(
+                f"{path}: the memory of client {client} cannot be read ({error}); begin the run anew"
+            ) from None
+
+    def put(self, client: int, memory: dict[str, Tensor]) -> None:
+        version = self.versions.get(client, 0) + 1
+        path = self._file(client, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        safetensors.torch.save_file({name: t.detach().contiguous() for name, t in memory.items()}, part)
+        part.replace(path)
+        self.versions[client] = version
+
+    def items(self) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        for client in self.versions:
+            yield client, self.get(client) or {}
+
+    def index(self) -> dict[int, int]:
+        return dict(self.versions)
+
+    def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
+        meant = {self._file(client, version) for index in indices for client, version in index.items()}
+        for path in self.folder.rglob("*.safetensors"):
+            if path not in meant:
+                path.unlink(missing_ok=True)
+
+    def _file(self, client: int, version: int) -> Path:
+        return self.folder / f"{client % 256:02x}" / f"{client}.{version}.safetensors"
+
+
+def store_for(task: Task, folder: Path) -> Store:
+    """Where the memories of this task's clients fit: in memory, or in files under the folder."""
+    x = task.model.init()
+    each = sum(t.numel() * t.element_size() for t in task.algorithm.memory_init(x).values())
+    return Store() if each * len(task.federation) <= LARGE else DiskStore(folder=folder)

@@ -1,0 +1,159 @@
+"""Processes within a round: the bits of one process, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from fedstep import zoo
+from fedstep.core.errors import InputError
+from fedstep.data.federation import Federation
+from fedstep.data.plan import Plan
+from fedstep.execute import Cohort, Processes, Sequential, Store, Task
+from fedstep.execute.wire import Poster, dumps, loads
+from fedstep.models.function import FunctionModel
+from fedstep.models.module import ModuleModel
+from fedstep.run.simulate import Simulation
+from fedstep.spec import build
+
+
+def federation() -> Federation:
+    g = torch.Generator().manual_seed(7)
+    sizes = (7, 12, 3, 20, 9, 15, 31, 4)
+    return Federation.of([(torch.randn(n, 5, generator=g), torch.randint(3, (n,), generator=g)) for n in sizes])
+
+
+def simulation(algorithm, executor, per_round=6) -> Simulation:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3))
+    return Simulation(Task(algorithm, ModuleModel(net), federation(), Plan(4, 5), 5), per_round, executor=executor)
+
+
+def run(algorithm, executor, rounds=3):
+    sim, store = simulation(algorithm, executor), Store()
+    steps = list(sim.run(sim.begin(rounds), store, rounds))
+    rows = [{**row.to_dict(), "seconds": 0.0} for _, row in steps]
+    return steps[-1][0], store, rows
+
+
+@pytest.mark.parametrize("inner", [Sequential(), Cohort(2)], ids=["sequential", "cohort"])
+@pytest.mark.parametrize("name", ["fedavg", "fedexpsls(carry=True)", "fedadam"])
+def test_any_number_of_workers_gives_the_same_bits(name, inner):
+    alone, kept, rows = run(build(name), inner)
+    for workers in (1, 2, 3):
+        with Processes(inner, workers) as many:
+            server, store, others = run(build(name), many)
+        assert torch.equal(server.x, alone.x)
+        assert str(others) == str(rows)
+        assert store.memories.keys() == kept.memories.keys()
+        for client, memory in kept.memories.items():
+            assert all(torch.equal(memory[k], store.memories[client][k]) for k in memory)
+
+
+def test_largest_clients_are_handed_out_first():
+    sim = simulation(zoo.fedavg(), None)
+    task = replace(sim.task, plan=Plan(4, None, 1))
+    order = [k for piece in Processes(Sequential(), 2)._pieces(task, [[c] for c in range(8)]) for k in piece]
+    lengths = [task.plan.length(task.federation.size(c)) for c in order]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sorted(order) == list(range(8))
+
+
+def _deadly(marker, times, x, batch):
+    """A loss that kills its process in the hands of the client whose targets are 3, the first `times` times."""
+    if float(batch.targets[0]) == 3.0 and len(os.listdir(marker)) < times and multiprocessing.parent_process():
+        (marker / str(time.monotonic_ns())).write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (batch.inputs @ x - batch.targets) ** 2
+
+
+def lethal(tmp_path, times, workers=2):
+    clients = [(torch.eye(2), torch.full((2,), float(i))) for i in range(6)]
+    model = FunctionModel(partial(_deadly, tmp_path, times), torch.zeros(2))
+    task = Task(zoo.fedavg(0.1), model, Federation.of(clients), Plan(2, 2), 5)
+    executor = Sequential() if workers == 0 else Processes(Sequential(), workers)
+    sim = Simulation(task, 6, executor=executor)
+    try:
+        *_, (server, _) = sim.run(sim.begin(2), Store(), 2)
+    finally:
+        if isinstance(executor, Processes):
+            executor.close()
+    return server.x
+
+
+def test_a_dead_worker_is_replaced_and_its_clients_are_run_again(tmp_path):
+    end = lethal(tmp_path, 2)
+    assert len(os.listdir(tmp_path)) == 2
+    assert torch.equal(end, lethal(tmp_path, 0, workers=0))
+    assert not multiprocessing.active_children()
+
+
+def test_a_client_that_kills_every_worker_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"client 3: its worker died 3 times .*fewer workers"):
+        lethal(tmp_path, 99)
+    assert not multiprocessing.active_children()
+
+
+def _broken(x, batch):
+    if float(batch.targets[0]) == 2.0:
+        raise ValueError("no loss for this one")
+    return (batch.inputs @ x - batch.targets) ** 2
+
+
+def test_what_a_client_raises_arrives_with_its_name():
+    clients = [(torch.eye(2), torch.full((2,), float(i))) for i in range(4)]
+    task = Task(zoo.fedavg(0.1), FunctionModel(_broken, torch.zeros(2)), Federation.of(clients), Plan(2, 1))
+    with Processes(Sequential(), 2) as many, pytest.raises(ValueError, match="no loss for this one") as caught:
+        list(Simulation(task, 4, executor=many).run(task.algorithm.init(torch.zeros(2), 1), Store(), 1))
+    assert "in round 0, client 2" in caught.value.__notes__
+
+
+def test_another_task_gets_other_workers():
+    with Processes(Sequential(), 2) as many:
+        first, _, _ = run(zoo.fedavg(0.1), many)
+        second, _, _ = run(zoo.fedavg(0.5), many)
+    assert torch.equal(first.x, run(zoo.fedavg(0.1), Sequential())[0].x)
+    assert torch.equal(second.x, run(zoo.fedavg(0.5), Sequential())[0].x)
+
+
+def test_a_round_that_is_given_up_leaves_nothing_behind():
+    with Processes(Sequential(), 2) as many:
+        sim = simulation(zoo.fedavg(0.1), many)
+        updates = many(sim.task, sim.task.algorithm.broadcast(sim.begin(1)), [0, 1, 2, 3], Store())
+        next(updates)
+        updates.close()
+        assert not multiprocessing.active_children()
+        assert torch.equal(run(zoo.fedavg(0.1), many)[0].x, run(zoo.fedavg(0.1), Sequential())[0].x)
+
+
+def test_workers_must_be_positive():
+    with pytest.raises(InputError, match="workers=0"):
+        Processes(Sequential(), 0)
+
+
+def test_messages_come_back_as_they_were_sent():
+    message = {"a": torch.arange(6).reshape(2, 3), "b": torch.tensor(1.5, dtype=torch.bfloat16), "c": torch.empty(0, 2)}
+    again = loads(dumps(message))
+    for name, value in message.items():
+        assert torch.equal(value, again[name])
+        assert value.dtype == again[name].dtype
+    again["a"][0, 0] = 9  # and may be written to
+
+
+def test_the_poster_holds_the_last_broadcast_and_knows_its_form():
+    sim = simulation(zoo.fedavg(), None)
+    sent = sim.task.algorithm.broadcast(sim.begin(1))
+    poster = Poster(sent)
+    poster.write(replace(sent, x=sent.x + 1))
+    assert torch.equal(poster.read(3).x, sent.x + 1)
+    assert poster.fits(sent)
+    assert not poster.fits(replace(sent, x=sent.x.double()))
+    assert not poster.fits(replace(sent, shared={"c": sent.x}))
