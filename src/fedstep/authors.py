@@ -21,9 +21,10 @@ from fedstep.server.clients import BySamples
 from fedstep.server.programs import ProgramAdagrad, ProgramAdam
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, HeavyBall, Step
-from fedstep.steps.conditions import Armijo
+from fedstep.steps.conditions import Armijo, Condition, Goldstein
 from fedstep.steps.fixed import Schedule
-from fedstep.steps.resets import Failure, Grow, Nudge, Reset
+from fedstep.steps.proposals import Factors, Proposal
+from fedstep.steps.resets import Failure, Grow, Keep, LastTrial, Nudge, Reset
 from fedstep.steps.search import LineSearch
 
 
@@ -104,10 +105,7 @@ def fedsls(
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedSLS of the program: the SLS optimiser with its defaults, made anew every round."""
-    search = LineSearch(
-        Armijo(c), reset, max_step=inf, shrink=shrink, trials=trials, start=start, failure=failure, slack=0.0
-    )
-    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
+    return _searching(Armijo(c), start, shrink, reset, trials, failure, None, server_step)
 
 
 def fedexpsls(
@@ -121,6 +119,66 @@ def fedexpsls(
 ) -> Algorithm:
     """FedExpSLS of the program."""
     return _extrapolated(fedsls(c, start, shrink, reset, trials, failure), eps)
+
+
+def fedsls_goldstein(
+    c: float = 0.1,
+    start: float = 1.0,
+    shrink: float = 0.9,
+    grow: float = 2.0,
+    max_step: float = 10.0,
+    reset: Reset = Keep(),
+    trials: int = 100,
+    failure: Failure = LastTrial(),
+    server_step: float = 1.0,
+) -> Algorithm:
+    """FedSLS of the program with the SLS optimiser's Goldstein conditions.
+
+    Too short: times `grow`, up to max_step; too long: times `shrink`, down to 1e-8. When the trials are used up the last one is
+    kept, good or not. The optimiser's own reset_option is 1, `Grow(2.0, per=500)`; its Goldstein preset has 0, `Keep()`.
+    """
+    factors = Factors(grow, cap=max_step, floor=1e-8)
+    return _searching(Goldstein(c), start, shrink, reset, trials, failure, factors, server_step)
+
+
+def fedexpsls_goldstein(
+    c: float = 0.1,
+    start: float = 1.0,
+    shrink: float = 0.9,
+    grow: float = 2.0,
+    max_step: float = 10.0,
+    reset: Reset = Keep(),
+    trials: int = 100,
+    failure: Failure = LastTrial(),
+    eps: float = 1e-3,
+) -> Algorithm:
+    """FedExpSLS of the program with the SLS optimiser's Goldstein conditions."""
+    return _extrapolated(fedsls_goldstein(c, start, shrink, grow, max_step, reset, trials, failure), eps)
+
+
+def _searching(
+    condition: Condition,
+    start: float,
+    shrink: float,
+    reset: Reset,
+    trials: int,
+    failure: Failure,
+    proposal: Proposal | None,
+    server_step: float,
+) -> Algorithm:
+    """Clients with the SLS optimiser: no largest step, no slack."""
+    search = LineSearch(
+        condition,
+        reset,
+        max_step=inf,
+        shrink=shrink,
+        trials=trials,
+        start=start,
+        failure=failure,
+        slack=0.0,
+        proposal=proposal,
+    )
+    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
 
 
 def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:

@@ -1,4 +1,4 @@
-"""The line search alone, as a torch optimiser."""
+"""Step rules alone, as torch optimisers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
 from fedstep.steps import conditions
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
+from fedstep.steps.rule import StepRule
 from fedstep.steps.search import LineSearch
 
 SETTINGS = ("c", "max_step", "shrink", "start", "trials", "slack", "largest")
 
 
-class Armijo(torch.optim.Optimizer):
-    """SGD whose step is found by an Armijo search on the batch at hand (Vaswani et al., 2019).
+class Searching(torch.optim.Optimizer):
+    """Gradient descent whose step is found by a step rule on the batch at hand.
 
+        optimizer = Searching(model.parameters(), LineSearch(StrongWolfe()))
         for x, y in loader:
             optimizer.step(lambda: loss(model(x), y))
 
@@ -33,41 +35,27 @@ class Armijo(torch.optim.Optimizer):
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[dict[str, Any]],
-        c: float = 0.1,
-        *,
-        max_step: float = 10.0,
-        shrink: float = 0.9,
-        start: float | None = None,
-        trials: int = 100,
-        slack: float = 4.0,
-        largest: bool = False,
-        reset: Reset = Grow(2.0, per=500),
-        failure: Failure = Skip(),
+        rule: StepRule,
         buffers: Iterable[Tensor] = (),
+        **settings: Any,
     ) -> None:
-        self.reset, self.failure, self.buffers = reset, failure, list(buffers)
-        given = (c, max_step, shrink, start, trials, slack, largest)
-        super().__init__(params, {"scale": 1.0, "lr": 0.0, **dict(zip(SETTINGS, given, strict=True))})
-        self._search()
+        if not isinstance(rule, StepRule):
+            raise InputError(f"Searching(rule={rule!r}): give a step rule such as LineSearch()")
+        self.rule, self.buffers = rule, list(buffers)
+        super().__init__(params, {"scale": 1.0, "lr": 0.0, **settings})
 
-    def _search(self) -> LineSearch:
-        """The search that the groups' settings describe; they may be changed between steps."""
-        first = {name: self.param_groups[0][name] for name in SETTINGS}
-        for group in self.param_groups[1:]:
-            for name, value in first.items():
-                if group[name] != value:
-                    raise InputError(
-                        f"one search serves all groups, but {name} is {value} in one and {group[name]} in another"
-                    )
-        condition = conditions.Armijo(first.pop("c"))
-        return LineSearch(condition, self.reset, failure=self.failure, **first)
+    def _rule(self) -> StepRule:
+        return self.rule
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:  # type: ignore[override]
         """Search and move; returns the loss before the step."""
         if closure is None:
-            raise InputError("Armijo.step needs a closure that returns the loss, as in step(lambda: loss(model(x), y))")
-        search, pairs = self._search(), [(p, g["scale"]) for g in self.param_groups for p in g["params"]]
+            name = type(self).__name__
+            raise InputError(
+                f"{name}.step needs a closure that returns the loss, as in step(lambda: loss(model(x), y))"
+            )
+        rule, pairs = self._rule(), [(p, g["scale"]) for g in self.param_groups for p in g["params"]]
         params = [p for p, _ in pairs if p.requires_grad]
         if len({p.device for p in params}) != 1:
             raise InputError(f"the parameters lie on {len({p.device for p in params})} devices: put them on one")
@@ -83,10 +71,10 @@ class Armijo(torch.optim.Optimizer):
         d = torch.cat([-s * v.reshape(-1) for s, v in zip(scales, grads, strict=True)])
         phi = _Closure(closure, params, dice, x)
         memory: dict[Any, Any] = self.state  # torch keeps what is not keyed by a parameter as it is
-        state = memory.get("search") or search.init(x)
+        state = memory.get("search") or rule.init(x)
         f = loss.detach().to(x.dtype)
         try:
-            out, new = search.search(phi, x, f, g, d, state)
+            out, new = rule.search(phi, x, f, g, d, state)
             phi.write(x if float(out.step) == 0 else x + out.step * d)
         except BaseException:  # the closure broke, or the user did: nothing is left at a trial point
             phi.write(x)
@@ -105,7 +93,7 @@ class Armijo(torch.optim.Optimizer):
     def _last(self) -> dict[str, Tensor]:
         memory: dict[Any, Any] = self.state
         if "last" not in memory:
-            raise InputError("Armijo has not stepped yet: call step(closure) first")
+            raise InputError(f"{type(self).__name__} has not stepped yet: call step(closure) first")
         return cast(dict[str, Tensor], memory["last"])
 
     @property
@@ -117,6 +105,49 @@ class Armijo(torch.optim.Optimizer):
     def failed(self) -> bool:
         """Whether the last search found no step."""
         return bool(self._last["failed"])
+
+
+class Armijo(Searching):
+    """SGD whose step is found by an Armijo search on the batch at hand (Vaswani et al., 2019).
+
+        for x, y in loader:
+            optimizer.step(lambda: loss(model(x), y))
+
+    As `Searching(params, LineSearch(Armijo(c)))`, with the search's settings in the parameter groups, where schedulers and saved
+    states find them.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        c: float = 0.1,
+        *,
+        max_step: float = 10.0,
+        shrink: float = 0.9,
+        start: float | None = None,
+        trials: int = 100,
+        slack: float = 4.0,
+        largest: bool = False,
+        reset: Reset = Grow(2.0, per=500),
+        failure: Failure = Skip(),
+        buffers: Iterable[Tensor] = (),
+    ) -> None:
+        self.reset, self.failure = reset, failure
+        given = (c, max_step, shrink, start, trials, slack, largest)
+        super().__init__(params, LineSearch(), buffers, **dict(zip(SETTINGS, given, strict=True)))
+        self._rule()
+
+    def _rule(self) -> LineSearch:
+        """The search that the groups' settings describe; they may be changed between steps."""
+        first = {name: self.param_groups[0][name] for name in SETTINGS}
+        for group in self.param_groups[1:]:
+            for name, value in first.items():
+                if group[name] != value:
+                    raise InputError(
+                        f"one search serves all groups, but {name} is {value} in one and {group[name]} in another"
+                    )
+        condition = conditions.Armijo(first.pop("c"))
+        return LineSearch(condition, self.reset, failure=self.failure, **first)
 
 
 @dataclass(frozen=True)
@@ -139,6 +170,7 @@ class _Closure:
     def share(self) -> Scalar:
         return self.start.new_ones(())
 
+    @torch.no_grad()
     def write(self, x: Vec) -> None:
         for p, piece in zip(self.params, torch.split(x, [p.numel() for p in self.params]), strict=True):
             p.copy_(piece.view_as(p))
@@ -148,8 +180,25 @@ class _Closure:
         self.dice.throw()
         return self.closure().to(x.dtype)
 
-    def along(self, x: Vec, d: Vec) -> Callable[[Scalar, Tensor | None], Scalar]:
-        return lambda eta, rows: self(x + eta * d)
+    def along(self, x: Vec, d: Vec) -> _Line:
+        return _Line(self, x, d)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The closure along x + eta d."""
+
+    phi: _Closure
+    x: Vec
+    d: Vec
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        return self.phi(self.x + eta * self.d)
+
+    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        with torch.enable_grad():
+            grads = _gradients(self(eta, rows), self.phi.params)
+        return torch.cat([g.reshape(-1) for g in grads]) @ self.d
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,11 @@ from typing import Any
 
 HERE = Path(__file__).parent / "extracts"
 KEEP = {
-    "sls_line_search": ["reset0/c0.1/init10", "reset1/c0.5/init1", "reset2/c0.9", "noisy/defaults", "logreg/reset1", "failure"],
+    "sls_line_search": [
+        "reset0/c0.1/init10", "reset1/c0.5/init1", "reset2/c0.9", "noisy/defaults", "logreg/reset1", "failure",
+        "goldstein", "acc",
+    ],
+    "stochastic_stepsizes": [""],
     "fedsls_fedexpsls_server": ["fedavg", "fedexp", "fedprox(exp)", "fedsls/minibatch4_inorder", "fedexpsls/"],
     "fedexp_main_server": ["fedavg/override", "fedprox(exp)", "fedadagrad", "fedadam/override", "fedavgm/override"],
     "toy_fig1_authors": [""],

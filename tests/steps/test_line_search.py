@@ -540,15 +540,10 @@ def test_every_valid_extreme_is_taken() -> None:
 
 
 def test_a_trial_value_of_minus_infinity_is_rejected() -> None:
-    class Overflowing:
-        def __call__(self, eta, rows):
-            return torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta)
-
-    search = LineSearch(max_step=10.0, shrink=0.5)
-    ones, active = torch.ones((), dtype=torch.float64), torch.tensor(True)
-    step, _, trials = search._try(Overflowing(), 10 * ones, ones, -ones, active)
-    assert float(step) == 0.625
-    assert int(trials) == 5  # 10, 5, 2.5 and 1.25 overflow
+    rule = LineSearch(reset=Keep(), max_step=10.0, shrink=0.5)
+    outcome, _, _ = search(rule, lambda eta, row: torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta))
+    assert float(outcome.step) == 0.625
+    assert int(outcome.trials) == 5  # 10, 5, 2.5 and 1.25 overflow
 
 
 @pytest.mark.parametrize("make", [lambda: LineSearch(slack=-1.0), lambda: LineSearch(slack=nan), lambda: Nudge(-1.0)])

@@ -37,6 +37,7 @@ def register(commands: Any) -> None:
             "--out", type=Path, help="results directory (default: results/NAME, with the scale behind it)"
         )
         command.add_argument("--workers", type=int, default=1, help="processes (default: 1); the results are the same")
+    run.add_argument("--profile", action="store_true", help="measure where the time of the runs goes, and show it")
     paper = commands.add_parser("paper", help="the paper's studies and what each would cost on this machine")
     paper.add_argument("--quick", action="store_true", help="only the list: do not time a few steps of every model")
     paper.set_defaults(run=list_studies)
@@ -56,17 +57,34 @@ def find(name: str) -> Path:
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
     from fedstep.study.pool import run_all
+    from fedstep.study.profile import rows
     from fedstep.study.work import note_labels
 
     study, home = _open(options)
     choices = _tuned(study, home, options)
     jobs = study.runs({label: c.spec for label, c in choices.items()})
     labels = [m.label for _ in study.seeds for m in study.methods]
-    run_all(jobs, labels, home, options.data, options.workers)
+    run_all(jobs, labels, home, options.data, options.workers, options.profile)
+    if options.profile:
+        _show_profile(rows(jobs, labels, home))
     note_labels(study, home, options.data)
     Console().print(
         f"results: {home}   (fedstep compare {home}; fedstep report {home})", soft_wrap=True, highlight=False
     )
+
+
+def _show_profile(table: list[tuple[str, float, dict[str, float]]]) -> None:
+    from fedstep.study.profile import KINDS
+
+    console = Console()
+    if not table:
+        console.print("no profile: these runs were finished without --profile; give --out another directory")
+        return
+    shown = Table("where the time went", *(label for label, _, _ in table), box=None, pad_edge=False)
+    shown.add_row("ms a round", *(f"{wall:.1f}" for _, wall, _ in table))
+    for kind in KINDS:
+        shown.add_row(kind, *(f"{100 * shares[kind]:.0f} %" for _, _, shares in table))
+    console.print(shown)
 
 
 def tune_study(options: argparse.Namespace) -> None:

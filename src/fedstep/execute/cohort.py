@@ -26,7 +26,7 @@ class Cohort(Local):
     is less work; `dual=False` keeps to the plain form.
     """
 
-    block: int = 32
+    block: int = 16
     dual: bool = True
     _spans: Spans = field(default_factory=Spans, repr=False, compare=False)
 
@@ -40,16 +40,21 @@ class Cohort(Local):
         if self.dual and spans(task):  # the short clients come first: whether it pays is monotone in the size
             short = sum(pays(task, task.federation.size(c)) for c in clients)
         parts = (clients[:short], clients[short:])
-        blocks = [set(p[i : i + self.block]) for p in parts for i in range(0, len(p), self.block)]
-        return [[c for c in cohort if c in block] for block in blocks]
+        return [[c for c in cohort if c in block] for part in parts for block in self._cut(part)]
+
+    def _cut(self, clients: list[int]) -> list[set[int]]:
+        """Blocks of nearly equal size, none above the limit: workers are to have the same to do."""
+        count = -(-len(clients) // self.block)
+        ends = [len(clients) * i // count for i in range(1, count + 1)] if count else []
+        return [set(clients[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
     def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
         samples = torch.tensor([task.federation.size(c) for c in clients])
-        if self.dual and not probe and spans(task) and pays(task, int(samples.max())):
-            model = self._spans.block(task, sent.x, clients)
-            return task.algorithm.client(sent, memory, model, _walk(task, sent, clients, samples, probe, True), samples)
+        dual = self.dual and not probe and spans(task) and pays(task, int(samples.max()))
         call = task.algorithm.probe if probe else task.algorithm.client
-        return call(sent, memory, task.model, _walk(task, sent, clients, samples, probe, False), samples)
+        with task.working():
+            model = task.watched(self._spans.block(task, sent.x, clients) if dual else task.model)
+            return call(sent, memory, model, _walk(task, sent, clients, samples, probe, dual), samples)
 
 
 def _walk(
@@ -66,26 +71,9 @@ def _walk(
         who = None if len(rows) == len(clients) else torch.tensor(rows)
         pooled = torch.stack([task.federation.parts[clients[r]][i] for r, i in zip(rows, index, strict=True)])
         if positions:
-            yield _in_place(task, index, pooled, rows, share, seeds, mask, sent.x), who
+            yield task.place(index, pooled, torch.tensor(rows), share, seeds, mask, sent.x), who
         else:
             yield task.gather(pooled, share, seeds, mask, sent.x), who
-
-
-def _in_place(
-    task: Task,
-    index: Tensor,
-    pooled: Tensor,
-    rows: list[int],
-    share: Tensor,
-    seeds: Tensor,
-    mask: Tensor | None,
-    like: Tensor,
-) -> Batch:
-    """A batch for the dual form: positions, rows and targets."""
-    owner = torch.tensor(rows).unsqueeze(-1).expand_as(index)
-    fields = (index, owner, task.federation.fields[-1][pooled])
-    moved = tuple(f.to(like.device) for f in fields)
-    return Batch(moved, share.to(like), seeds, None if mask is None else mask.to(like.device))
 
 
 def _padded(indices: list[Tensor]) -> tuple[Tensor, Tensor | None]:

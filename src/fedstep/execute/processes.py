@@ -163,10 +163,12 @@ class Processes:
             except (EOFError, OSError):
                 self._replace(worker, jobs, queue, lost)
                 continue
-            seconds, updates, error = answer
+            (seconds, told), updates, error = answer
             if error is not None:
                 raise error
             self.busy += seconds
+            if self._task is not None:
+                self._task.heard(told)
             done.update(zip(worker.piece, updates, strict=True))
             worker.piece = None
 
@@ -207,7 +209,7 @@ def _serve(task: Task, inner: Local, poster: Poster, pipe: Connection, others: l
         except Exception as raised:
             error = raised
         try:
-            pipe.send_bytes(_answer(process_time() - clock, updates, error))
+            pipe.send_bytes(_answer((process_time() - clock, task.told()), updates, error))
         except OSError:
             return
 
@@ -216,7 +218,7 @@ def _whole(update: Update, memory: dict[str, Any]) -> Update:
     return Update(update.aggregate, {**memory, **update.memory} if update.memory else {}, update.trace)
 
 
-def _answer(seconds: float, updates: list[Update], error: Exception | None) -> bytes:
+def _answer(seconds: tuple[float, dict[str, float]], updates: list[Update], error: Exception | None) -> bytes:
     if error is None:
         return dumps((seconds, updates, None))
     try:

@@ -26,7 +26,8 @@ class Sequential(Local):
         own = {name: value[0] for name, value in memory.items()}
         samples = torch.tensor(task.federation.size(client))
         call = task.algorithm.probe if probe else task.algorithm.client
-        update = call(sent, own, task.model, _walk(task, sent, client, probe), samples)
+        with task.working():
+            update = call(sent, own, task.watched(task.model), _walk(task, sent, client, probe), samples)
         return replace(update, memory={name: value[None] for name, value in update.memory.items()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedstep.algorithm import Algorithm, Broadcast, Update
 from fedstep.core.seeds import generator, key
-from fedstep.core.types import Batch
+from fedstep.core.types import Batch, Forward
 from fedstep.core.vec import State
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import InOrder, Plan
@@ -52,6 +52,36 @@ class Task:
         fields = tuple(f.to(like.device) for f in fields)
         mask = None if mask is None else mask.to(like.device)
         return Batch(fields, share.to(like), seed, mask)
+
+    def place(
+        self,
+        index: Tensor,
+        pooled: Tensor,
+        rows: Tensor,
+        share: Tensor,
+        seed: Tensor,
+        mask: Tensor | None,
+        like: Tensor,
+    ) -> Batch:
+        """A batch without its inputs: positions among the clients' samples, the clients' rows in their block, targets."""
+        fields = (index, rows.unsqueeze(-1).expand_as(index), self.federation.fields[-1][pooled])
+        moved = tuple(f.to(like.device) for f in fields)
+        return Batch(moved, share.to(like), seed, None if mask is None else mask.to(like.device))
+
+    def watched(self, forward: Forward) -> Forward:
+        """The model as clients are given it; a place to look over its shoulder."""
+        return forward
+
+    def working(self) -> AbstractContextManager[None]:
+        """Around the work of a job."""
+        return nullcontext()
+
+    def told(self) -> dict[str, float]:
+        """What was counted since the last time, for the process that `heard` it."""
+        return {}
+
+    def heard(self, seconds: dict[str, float]) -> None:
+        """Take what another process has counted."""
 
     def _transformed(self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor) -> tuple[Tensor, ...]:
         """Client by client, so that the random numbers do not depend on who else is in the block."""

@@ -64,7 +64,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Segment:
-    """eta -> phi(x + eta d) without recording a gradient."""
+    """eta -> phi(x + eta d) without recording a gradient, and its slope."""
 
     phi: Objective
     x: Vec
@@ -73,10 +73,25 @@ class Segment:
 
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
         with torch.no_grad():
-            if self.line is not None and not self.phi.terms:
-                return self.line(eta, rows).loss
-            phi, x, d = (
-                (self.phi, self.x, self.d) if rows is None else (self.phi.rows(rows), self.x[rows], self.d[rows])
-            )
-            point = x + scale(eta, d)
-            return phi(point) if self.line is None else phi.value(point, self.line(eta, rows))
+            return self._value(eta, rows)
+
+    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        with torch.enable_grad():
+            if self.line is not None:
+                leaf = eta.detach().requires_grad_()
+                (slope,) = torch.autograd.grad(self._value(leaf, rows).sum(), leaf)
+                return slope
+            phi, x, d = self._rows(rows)
+            point = (x + scale(eta, d)).requires_grad_()
+            (g,) = torch.autograd.grad(phi(point).sum(), point)
+        return phi.slope(g, d)  # not the product of the coordinates: they need not be orthonormal
+
+    def _value(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        if self.line is not None and not self.phi.terms:
+            return self.line(eta, rows).loss
+        phi, x, d = self._rows(rows)
+        point = x + scale(eta, d)
+        return phi(point) if self.line is None else phi.value(point, self.line(eta, rows))
+
+    def _rows(self, rows: Tensor | None) -> tuple[Objective, Vec, Vec]:
+        return (self.phi, self.x, self.d) if rows is None else (self.phi.rows(rows), self.x[rows], self.d[rows])

@@ -96,14 +96,15 @@ class LocalSolver:
 
     def _trace(self, x: Vec, columns: list[tuple[Tensor, ...]]) -> Trace:
         shape = x.shape[:-1]
-        kinds = (torch.bool, x.dtype, x.dtype, torch.int64, torch.bool)
+        kinds = (torch.bool, x.dtype, x.dtype, torch.int64, torch.bool, torch.int64)
         parts = [
             torch.stack([c[i] for c in columns], -1) if columns else torch.zeros(*shape, 0, dtype=kind)
             for i, kind in enumerate(kinds)
         ]
-        live, losses, sizes, trials, failed = parts
-        return Trace(live, losses, sizes, trials, failed, self.oracle.forwards, self.oracle.backwards)
+        live, losses, sizes, trials, failed, slopes = parts
+        return Trace(live, losses, sizes, trials, failed, self.oracle.forwards, self.oracle.backwards, slopes)
 
 
 def _column(f: Tensor, out: Outcome) -> tuple[Tensor, ...]:
-    return torch.ones_like(f, dtype=torch.bool), f, out.step, out.trials, out.failed
+    slopes = torch.zeros_like(out.trials) if out.slopes is None else out.slopes
+    return torch.ones_like(f, dtype=torch.bool), f, out.step, out.trials, out.failed, slopes

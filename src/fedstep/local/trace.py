@@ -19,11 +19,10 @@ class Trace:
     sizes: Tensor  # (..., K) step taken, 0 where none
     trials: Tensor  # (..., K) trials of the search
     failed: Tensor  # (..., K) bool
-    forwards: int  # of one gradient; the trials come on top
+    forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
-    more_forwards: int = (
-        0  # of the whole block, that no step accounts for: Hessian products, passes over several batches
-    )
+    slopes: Tensor | None = None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
+    more_forwards: int = 0  # of all clients and steps together: gradients elsewhere than at the point and at trials
     more_backwards: int = 0
 
     @property
@@ -43,11 +42,15 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self.more_forwards
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes + self.more_forwards
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards + self.more_backwards
+        return int(self.live.sum()) * self.backwards + self._slopes + self.more_backwards
+
+    @property
+    def _slopes(self) -> int:
+        return 0 if self.slopes is None else int(self.slopes.sum())
 
     @property
     def mean_loss(self) -> Scalar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from math import nan
@@ -17,6 +18,7 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.core.vec import Vec
+from fedstep.execute.clock import Clock
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
 from fedstep.execute.task import Executor, Task
@@ -38,6 +40,7 @@ class Simulation:
     every: int = 1
     heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
     train: bool = False  # evaluate the loss over all clients too
+    clock: Clock | None = None  # told where the time goes
 
     def __post_init__(self) -> None:
         population = len(self.task.federation)
@@ -60,12 +63,17 @@ class Simulation:
                 server, asked = self._probe(server, cohort, store)
             sent = alg.broadcast(server)
             updates = list(self.executor(self.task, sent, cohort, store))
-            total = _sum(updates)
-            server = alg.absorb(server, total, population)
+            with self._charge("aggregation"):
+                total = _sum(updates)
+                server = alg.absorb(server, total, population)
             seconds = perf_counter() - clock
             due = server.round % self.every == 0 or server.round == rounds
-            scores = self._scores(judge, server) if due else Scores()
+            with self._charge("evaluation"):
+                scores = self._scores(judge, server) if due else Scores()
             yield server, report(server, sent, updates, total, scores, seconds, asked, alg.codec.size(sent.x))
+
+    def _charge(self, kind: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.clock is None else self.clock.charge(kind)
 
     def _probe(self, server: Server, cohort: list[int], store: Store) -> tuple[Server, list[Update]]:
         """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""

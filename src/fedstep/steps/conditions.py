@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from math import sqrt
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar
+from fedstep.steps.proposals import Bisect, Proposal, Secant
+from fedstep.steps.trial import Trial
 
 
-class Condition(Protocol):
-    """When a trial step is good."""
+class Condition:
+    """When a trial step is good; a condition overrides what it needs.
 
-    def __call__(self, eta: Scalar, value: Scalar, reference: Scalar, slope: Scalar, noise: Scalar) -> Tensor:
-        """Judge the value at x + eta d; slope is <g, d> at x, noise the rounding error of a value."""
-        ...
+    `bend` is called only where the value was accepted, and only if `asks_slope`: the slope at a trial costs a forward and a
+    backward pass.
+    """
+
+    proposal: ClassVar[Proposal] = Bisect()  # how the next trial is chosen unless the search says otherwise
+    asks_slope: ClassVar[bool] = False
+
+    def __call__(self, trial: Trial) -> Tensor:
+        """Judge the value at x + eta d."""
+        raise NotImplementedError
+
+    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
+        """Judge the slope <grad phi(x + eta d), d> of a trial whose value was accepted."""
+        return torch.zeros_like(slope, dtype=torch.int32)
 
 
 @dataclass(frozen=True)
-class Armijo:
+class Armijo(Condition):
     """Accept a step that decreases enough (Armijo, 1966).
 
         f(x + eta d) <= ref + c * eta * <g, d>
@@ -37,7 +51,114 @@ class Armijo:
         if not 0 < self.c < 1:
             raise InputError(f"Armijo(c={self.c}): c must lie in (0, 1); the paper uses 0.1")
 
-    def __call__(self, eta: Scalar, value: Scalar, reference: Scalar, slope: Scalar, noise: Scalar) -> Tensor:
-        wanted = self.c * eta * slope
-        forgiven = torch.where(-wanted <= noise, noise, torch.zeros_like(noise))
-        return (~(value <= reference + wanted + forgiven)).int()  # "not <=": a NaN value counts as too long
+    def __call__(self, trial: Trial) -> Tensor:
+        return (~trial.below(self.c)).int()
+
+
+@dataclass(frozen=True)
+class Goldstein(Condition):
+    """Accept a step that decreases enough but not as if f were linear (Goldstein, 1965).
+
+        f(x) + (1 - c) * eta * <g, d> <= f(x + eta d) <= ref + c * eta * <g, d>
+
+    Below the left line the step is too short. For a parabola of curvature L along d = -g the accepted steps are those in
+    [2 c / L, 2 (1 - c) / L]: tests/steps/test_conditions.py.
+    """
+
+    c: float = 0.1
+
+    proposal: ClassVar[Proposal] = Bisect(2.0)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.c <= 0.5:
+            raise InputError(
+                f"Goldstein(c={self.c}): c must lie in (0, 1/2], or no step is good; the SLS program uses 0.1"
+            )
+
+    def __call__(self, trial: Trial) -> Tensor:
+        long = ~trial.below(self.c)
+        return long.int() - (~long & ~trial.above(1 - self.c)).int()
+
+
+@dataclass(frozen=True)
+class ImprovedGoldstein(Condition):
+    """Accept a step that decreases, but not almost linearly (Neumaier and Kimiaei, 2024).
+
+        mu |mu - 1| >= beta,   mu = (f(x + eta d) - f(x)) / (eta <g, d>)
+
+    That is mu in [m, 1 - m], as with Goldstein for c = m = (1 - sqrt(1 - 4 beta)) / 2, or mu >= (1 + sqrt(1 + 4 beta)) / 2: a
+    step that gains more than the slope promised is never too short. Otherwise it is too short for mu >= 1/2, else too long.
+    beta must lie in (0, 1/4); 0.02 is the value the authors use in their solver.
+    """
+
+    beta: float = 0.02
+
+    proposal: ClassVar[Proposal] = Secant()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beta < 0.25:
+            raise InputError(f"ImprovedGoldstein(beta={self.beta}): beta must lie in (0, 1/4); try 0.02")
+
+    def __call__(self, trial: Trial) -> Tensor:
+        least, steep = (1 - sqrt(1 - 4 * self.beta)) / 2, (1 + sqrt(1 + 4 * self.beta)) / 2
+        long = ~trial.below(least)
+        almost_linear = ~trial.above(1 - least) & (trial.value > trial.f + steep * trial.eta * trial.slope)
+        return long.int() - (~long & almost_linear).int()
+
+
+@dataclass(frozen=True)
+class Wolfe(Condition):
+    """Accept a step that decreases enough and flattens the slope (Wolfe, 1969).
+
+        f(x + eta d) <= ref + c * eta * <g, d>   and   <g(x + eta d), d> >= c2 * <g, d>
+
+    Where the slope is still steep the step is too short. c < c2 makes sure that good steps exist where f is bounded below.
+    c2 = 0.9 is the usual choice for directions that carry their own length, 0.1 where a precise minimiser is wanted.
+    """
+
+    c: float = 0.1
+    c2: float = 0.9
+
+    proposal: ClassVar[Proposal] = Bisect(2.0)
+    asks_slope: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _ordered(self, self.c, self.c2)
+
+    def __call__(self, trial: Trial) -> Tensor:
+        return (~trial.below(self.c)).int()
+
+    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
+        return -(slope < self.c2 * trial.slope).int()
+
+
+@dataclass(frozen=True)
+class StrongWolfe(Condition):
+    """Accept a step that decreases enough at a point that is nearly flat along d (Wolfe, 1969).
+
+        f(x + eta d) <= ref + c * eta * <g, d>   and   |<g(x + eta d), d>| <= c2 * |<g, d>|
+
+    Where the slope is still steep downwards the step is too short, where it is steep upwards too long: between two such steps
+    there is always a good one, so the bisection cannot miss it.
+    """
+
+    c: float = 0.1
+    c2: float = 0.9
+
+    proposal: ClassVar[Proposal] = Bisect(2.0)
+    asks_slope: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _ordered(self, self.c, self.c2)
+
+    def __call__(self, trial: Trial) -> Tensor:
+        return (~trial.below(self.c)).int()
+
+    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
+        steep = self.c2 * trial.slope
+        return (slope > -steep).int() - (slope < steep).int()
+
+
+def _ordered(condition: Condition, c: float, c2: float) -> None:
+    if not 0 < c < c2 < 1:
+        raise InputError(f"{type(condition).__name__}(c={c}, c2={c2}): needs 0 < c < c2 < 1; try 0.1 and 0.9")

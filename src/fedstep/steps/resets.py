@@ -10,37 +10,47 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar
+from fedstep.core.vec import Scalar, State, Vec
+from fedstep.steps.trial import Ended, Point
 
 
-class Reset(Protocol):
-    """Where a search begins."""
+class Reset:
+    """Where a search begins; a reset overrides what it needs."""
 
-    def __call__(self, last: Scalar, start: Scalar, share: Scalar) -> Scalar:
-        """First trial, from the last accepted step, the round's start value and batch size / client size."""
-        ...
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        """What it remembers besides the last accepted step."""
+        return {}
+
+    def __call__(self, point: Point, state: State) -> Scalar:
+        """The first trial; 0 means that there is nothing to search for."""
+        raise NotImplementedError
+
+    def after(self, trials: Tensor, state: State) -> dict[str, Tensor]:
+        """The state after a search of so many trials."""
+        return dict(state)
 
 
 @dataclass(frozen=True)
-class Keep:
+class Keep(Reset):
     """Begin at the last accepted step: steps never grow within a round."""
 
-    def __call__(self, last: Scalar, start: Scalar, share: Scalar) -> Scalar:
-        return last
+    def __call__(self, point: Point, state: State) -> Scalar:
+        return point.last
 
 
 @dataclass(frozen=True)
-class Restart:
+class Restart(Reset):
     """Begin at the start value every time: most trials, longest steps."""
 
-    def __call__(self, last: Scalar, start: Scalar, share: Scalar) -> Scalar:
-        return start
+    def __call__(self, point: Point, state: State) -> Scalar:
+        return point.start
 
 
 @dataclass(frozen=True)
-class Grow:
+class Grow(Reset):
     """Begin a little above the last accepted step.
 
         first = last * factor^(1 / per)
@@ -58,17 +68,52 @@ class Grow:
         if self.per is not None and not self.per > 0:
             raise InputError(f"Grow(per={self.per}): the number of steps must be positive, or None for one epoch")
 
-    def __call__(self, last: Scalar, start: Scalar, share: Scalar) -> Scalar:
+    def __call__(self, point: Point, state: State) -> Scalar:
         if self.per is None:
-            return last * torch.pow(self.factor, share.to(last.dtype))
-        return last * float(self.factor ** (1 / self.per))
+            return point.last * torch.pow(self.factor, point.share.to(point.last.dtype))
+        return point.last * float(self.factor ** (1 / self.per))
+
+
+@dataclass(frozen=True)
+class PolyakGuess(Reset):
+    """Begin at Polyak's step, cut as often as the searches before had to cut (Galli, Rauhut and Schmidt, 2023).
+
+        first = max(least, shrink^l * (f - lower) / (c |<g, d>| + eps));   l <- max(l + trials - 2, 0)
+
+    <g, d> is -|g|^2 for steepest descent, and trials - 1 is the number of cuts, so l falls by one after a search that needed
+    none. `lower` is a lower bound of the loss; where f equals it nothing is searched for. remember False keeps l at 0.
+    """
+
+    c: float = 0.1
+    lower: float = 0.0
+    least: float = 1e-6
+    remember: bool = True
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        if not self.c > 0:
+            raise InputError(f"PolyakGuess(c={self.c}): c must be positive; PoNoS uses 0.1")
+        if not self.least > 0:
+            raise InputError(f"PolyakGuess(least={self.least}): the smallest first trial must be positive; try 1e-6")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"cuts": x.new_zeros(x.shape[:-1])} if self.remember else {}
+
+    def __call__(self, point: Point, state: State) -> Scalar:
+        guess = (point.f - self.lower) / (self.c * point.slope.abs() + self.eps)
+        if self.remember:
+            guess = guess * torch.pow(point.shrink, state["cuts"])
+        return torch.where(point.f == self.lower, torch.zeros_like(guess), guess.clamp(min=self.least))
+
+    def after(self, trials: Tensor, state: State) -> dict[str, Tensor]:
+        return {name: (cuts + trials - 2).clamp(min=0) for name, cuts in state.items()}
 
 
 class Failure(Protocol):
     """What becomes of a search that found nothing."""
 
-    def __call__(self, trial: Scalar, start: Scalar) -> tuple[Scalar, Scalar]:
-        """Step to take and step to remember, given the last trial and the round's start value."""
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        """Step to take and step to remember."""
         ...
 
 
@@ -76,8 +121,8 @@ class Failure(Protocol):
 class Skip:
     """Take no step, and begin anew from the start value: one bad batch must not freeze the client."""
 
-    def __call__(self, trial: Scalar, start: Scalar) -> tuple[Scalar, Scalar]:
-        return torch.zeros_like(trial), start
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        return torch.zeros_like(ended.tried), ended.start
 
 
 @dataclass(frozen=True)
@@ -94,6 +139,17 @@ class Nudge:
         if not self.step >= 0:
             raise InputError(f"Nudge(step={self.step}): the step must be 0 or more; the programs use 1e-6")
 
-    def __call__(self, trial: Scalar, start: Scalar) -> tuple[Scalar, Scalar]:
-        taken = torch.full_like(trial, self.step)
-        return taken, trial if self.remember_trial else taken
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        taken = torch.full_like(ended.tried, self.step)
+        return taken, ended.following if self.remember_trial else taken
+
+
+@dataclass(frozen=True)
+class LastTrial:
+    """Stay at the last trial, good or not, as the SLS program does under the Goldstein conditions.
+
+    What it remembers is the trial that would have come next. A last trial whose loss was not finite is not taken.
+    """
+
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        return ended.tried, ended.following

@@ -19,6 +19,10 @@ class Ray(Protocol):
         """Values at eta, for the given rows of the block only (None: all); no gradient is recorded."""
         ...
 
+    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+        """Slopes <grad phi(x + eta d), d> at eta: a forward and a backward pass."""
+        ...
+
 
 class Phi(Protocol):
     """The function a client descends on the batch at hand."""
@@ -38,11 +42,15 @@ class Phi(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer per client: the step taken (0: none), what it cost, and whether the search gave up."""
+    """One answer per client: the step taken (0: none), what it cost, and whether the search gave up.
+
+    A trial costs a forward pass; a slope at a trial costs another one and a backward pass.
+    """
 
     step: Scalar
     trials: Tensor
     failed: Tensor
+    slopes: Tensor | None = None  # None: none was asked for
 
     @staticmethod
     def free(step: Scalar) -> Outcome:

@@ -1,8 +1,9 @@
-"""The line search: one loop of trials for every condition, reset and reference."""
+"""The line search: one loop of trials for every condition, reset, reference and proposal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import ClassVar
 
@@ -10,11 +11,14 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec
+from fedstep.core.vec import Scalar, State, Vec, lift, prefixed, under
+from fedstep.steps.cadence import Always, Cadence
 from fedstep.steps.conditions import Armijo, Condition
+from fedstep.steps.proposals import Proposal
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
 from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
+from fedstep.steps.trial import Bracket, Ended, Point, Trial
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
 
@@ -28,11 +32,15 @@ class LineSearch(StepRule):
     The first trial is the reset value itself. A round begins with last = start (max_step unless given), so that all resets
     begin at max_step, as the paper prints it; with `carry` it begins with the client's last accepted step instead.
 
+    Conditions that know steps that are too short too choose the next trial by a `proposal` (None: the condition's own). No trial
+    is longer than max_step; a step that is too short there is taken, for want of a longer one.
+
     `largest` replaces the grid by the largest acceptable step in (0, max_step], to the relative `tolerance`, provided the
     acceptable steps form an interval (convex f): the paper's analysis assumes it. It begins every search at the start value.
 
     `slack` is the noise of comparing two rounded losses, in units in the last place of the reference.
     A search that finds nothing in `trials` trials, or meets a loss that is not finite, is counted as failed.
+    `cadence` may leave searches out; the first guess is then taken untested, and not remembered as accepted.
     """
 
     condition: Condition = Armijo()
@@ -47,9 +55,17 @@ class LineSearch(StepRule):
     tolerance: float = 1e-3
     carry: bool = False
     slack: float = 4.0
+    proposal: Proposal | None = None
+    cadence: Cadence = Always()
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        for name, kind in (("condition", Condition), ("reset", Reset), ("reference", Reference), ("cadence", Cadence)):
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"LineSearch({name}={getattr(self, name)!r}): give a {name} from fedstep.steps")
+        if not self.reference.relaxes and not isinstance(self.condition, Armijo):
+            names = type(self.reference).__name__, type(self.condition).__name__
+            raise InputError(f"LineSearch: {names[0]} with {names[1]}: this reference changes the slope; use Armijo")
         if not self.max_step > 0:
             raise InputError(f"LineSearch(max_step={self.max_step}): max_step must be positive; try 10")
         if not 0 < self.shrink < 1:
@@ -66,59 +82,105 @@ class LineSearch(StepRule):
             raise InputError(f"LineSearch(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)")
 
     def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"step": x.new_full(x.shape[:-1], self._start()), **self.reference.init(x)}
+        return {
+            "step": x.new_full(x.shape[:-1], self._start()),
+            **prefixed("reset.", self.reset.init(x)),
+            **prefixed("reference.", self.reference.init(x)),
+            **prefixed("cadence.", self.cadence.init(x)),
+        }
 
     def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
-        slope, start = phi.slope(g, d), torch.full_like(f, self._start())
-        first = start if self.largest else self.reset(state["step"], start, phi.share).clamp(max=self.max_step)
-        reference, remembered = self.reference(f, state)
+        slope, start, last = phi.slope(g, d), torch.full_like(f, self._start()), state["step"]
+        guesses, lines, times = (under(part, state) for part in ("reset.", "reference.", "cadence."))
+        first = start
+        if not self.largest:
+            first = self.reset(Point(f, slope, last, start, phi.share, self.shrink), guesses).clamp(max=self.max_step)
 
         usable = torch.isfinite(f) & torch.isfinite(slope)
-        still = usable & (phi.norm_sq(g) < ZERO_GRADIENT**2)
-        begin = usable & ~still & (slope < 0)
-        step, trial, trials = self._try(phi.along(x, d), first, reference, slope, begin)
+        still = usable & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
+        ready = usable & ~still & (slope < 0)  # never along a direction that is not one of finite descent
+        due, times = self.cadence(f, times)
+        begin, trust = ready & due, ready & ~due
 
-        failed = ~still & (step == 0)
-        fallback, restart = self.failure(trial, start)
-        step = torch.where(failed & begin, fallback, step)  # never along a direction that is not one of finite descent
-        last = torch.where(failed, torch.where(begin, restart, start), torch.where(still, first, step))
-        return Outcome(step, trials, failed), {"step": last, **remembered}
+        reference, decline, seen = self.reference(f, slope, lines)
+        noise = self.slack * torch.finfo(f.dtype).eps * reference.abs()
+        found = self._try(phi.along(x, d), Trial(first, f, f, slope, reference, decline, noise), begin)
+        failed = ~still & ~trust & (found.step == 0)
+        fallback, restart = self.failure(Ended(found.tried, found.following, start))
+        step = torch.where(failed & begin, fallback, found.step)
+
+        kept = torch.where(failed, torch.where(begin, restart, start), step)
+        kept = torch.where(trust | (still & (first == 0)), last, torch.where(still, first, kept))
+        seen = _where(due, seen, lines)
+        after = {
+            "step": kept,
+            **prefixed("reset.", _where(begin, self.reset.after(found.trials, guesses), guesses)),
+            **prefixed("reference.", _where(found.step > 0, self.reference.after(f - found.value, seen), seen)),
+            **prefixed("cadence.", _where(begin, self.cadence.after(step, times), times)),
+        }
+        return Outcome(torch.where(trust, first, step), found.trials, failed, found.slopes), after
 
     def _start(self) -> float:
         return self.max_step if self.start is None else self.start
 
-    def _try(
-        self, ray: Ray, eta: Scalar, reference: Scalar, slope: Scalar, active: Tensor
-    ) -> tuple[Scalar, Scalar, Tensor]:
-        """The loop: accepted step (0: none), last trial and number of trials, per client."""
-        noise = self.slack * torch.finfo(eta.dtype).eps * reference.abs()
-        accepted, below, above = torch.zeros_like(eta), torch.zeros_like(eta), torch.full_like(eta, inf)
-        trials = torch.zeros_like(eta, dtype=torch.int64)
-        for _ in range(self.trials):
+    def _try(self, ray: Ray, trial: Trial, active: Tensor) -> Found:
+        """The loop, beginning at the trial's eta."""
+        propose, eta = self.proposal or self.condition.proposal, trial.eta
+        accepted, tried, below = torch.zeros_like(eta), torch.zeros_like(eta), torch.zeros_like(eta)
+        reached, above = trial.f, torch.full_like(eta, inf)
+        trials, slopes = (torch.zeros_like(eta, dtype=torch.int64) for _ in range(2))
+        for k in range(self.trials):
             if not bool(active.any()):
                 break
             trials = trials + active
-            value = _values(ray, eta, active)
-            verdict = self.condition(eta, value, reference, slope, noise)
-            verdict = torch.where(
-                torch.isfinite(value), verdict, 1
-            )  # a loss of minus infinity is overflow, not success
+            trial = replace(trial, eta=eta, value=_some(ray, eta, active))
+            known = torch.isfinite(trial.value)  # a loss of minus infinity is overflow, not success
+            verdict = torch.where(known, self.condition(trial), 1)
+            if self.condition.asks_slope:
+                passed = active & (verdict == 0)
+                verdict, slopes = self._bend(ray, trial, passed, verdict), slopes + passed
+            verdict = torch.where((verdict < 0) & (eta >= self.max_step), 0, verdict)
             good = active & (verdict == 0)
-            accepted = torch.where(good, eta, accepted)
+            accepted, reached = torch.where(good, eta, accepted), torch.where(good, trial.value, reached)
+            tried = torch.where(active, torch.where(known, eta, 0.0), tried)
             if self.largest:  # a good step is too short while a bad one stands well above it
                 verdict = verdict - (good & (eta < self.max_step) & (above - eta > self.tolerance * eta)).int()
             active = active & (verdict != 0)
             above = torch.where(active & (verdict > 0), eta, above)
             below = torch.where(active & (verdict < 0), eta, below)
-            geometric = torch.where(verdict > 0, eta * self.shrink, (eta / self.shrink).clamp(max=self.max_step))
-            bracketed = (below > 0) & torch.isfinite(above)
-            eta = torch.where(active, torch.where(bracketed, (below + above) / 2, geometric), eta)
-        return accepted, eta, trials
+            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink))
+            eta = torch.where(active, following.clamp(max=self.max_step), eta)
+        return Found(accepted, reached, tried, eta, trials, slopes)
+
+    def _bend(self, ray: Ray, trial: Trial, passed: Tensor, verdict: Tensor) -> Tensor:
+        """Verdicts with the slopes of the trials whose values passed; a slope that is not finite counts as too long."""
+        if not bool(passed.any()):
+            return verdict
+        slope = _some(ray.derivative, trial.eta, passed)
+        bent = torch.where(torch.isfinite(slope), self.condition.bend(trial, slope), 1)
+        return torch.where(passed, bent, verdict)
 
 
-def _values(ray: Ray, eta: Scalar, active: Tensor) -> Scalar:
-    """Trial values; only clients that are still searching are evaluated."""
+@dataclass(frozen=True)
+class Found:
+    """What the loop found, per client."""
+
+    step: Scalar  # accepted, 0: none
+    value: Scalar  # phi there
+    tried: Scalar  # the last trial, 0 where its value was not finite
+    following: Scalar  # the trial that would have come next
+    trials: Tensor
+    slopes: Tensor
+
+
+def _some(ray: Callable[[Scalar, Tensor | None], Scalar], eta: Scalar, active: Tensor) -> Scalar:
+    """Values or slopes along a ray; only clients that are asked for are evaluated, the others get NaN."""
     if eta.dim() == 0 or bool(active.all()):
         return ray(eta, None)
     rows = active.nonzero().squeeze(-1)
     return torch.full_like(eta, torch.nan).index_copy(0, rows, ray(eta[rows], rows))
+
+
+def _where(chosen: Tensor, new: State, old: State) -> dict[str, Tensor]:
+    """The new state of the chosen clients, the old one of the others."""
+    return {name: torch.where(lift(chosen, value), value, old[name]) for name, value in new.items()}

@@ -21,7 +21,9 @@ from fedstep.study.plan import Job
 from fedstep.study.work import finished, folder_of, work
 
 
-def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path | None, workers: int = 1) -> None:
+def run_all(
+    jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path | None, workers: int = 1, profile: bool = False
+) -> None:
     """Finish every job that is not; a job listed twice is done once. The results do not depend on the number of workers."""
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
@@ -29,18 +31,20 @@ def run_all(jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path |
     with Board(sum(job.setting.rounds for job, _ in todo.values())) as board:
         if workers == 1 or len(todo) < 2:  # a single run has the workers within its rounds
             for job, label in todo.values():
-                for line in work(job, home, data, board.watcher(job, label), workers):
+                for line in work(job, home, data, board.watcher(job, label), workers, profile):
                     board.say(line)
                 board.done(job, label)
             return
-        _parallel(list(todo.values()), home, data, workers, board)
+        _parallel(list(todo.values()), home, data, workers, board, profile)
 
 
-def _parallel(todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board) -> None:
+def _parallel(
+    todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board, profile: bool
+) -> None:
     inside = max(1, workers // len(todo))
     with ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent) as pool:
         waiting: dict[Future[list[str]], tuple[Job, str]] = {
-            pool.submit(work, job, home, data, None, inside): (job, label) for job, label in todo
+            pool.submit(work, job, home, data, None, inside, profile): (job, label) for job, label in todo
         }
         try:
             while waiting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
 from fedstep.data.rules import rule
 from fedstep.execute.choose import choose
+from fedstep.execute.clock import Clock, TimedTask
 from fedstep.execute.processes import Processes
 from fedstep.execute.store import store_for
 from fedstep.execute.task import Task
@@ -34,6 +36,7 @@ from fedstep.run.simulate import Simulation
 from fedstep.server.clients import BySamples, Equal
 from fedstep.spec import build
 from fedstep.study.plan import Job, Study
+from fedstep.study.profile import FILE, summary
 
 SHARE = 0.05  # of the time may go into checkpoints
 
@@ -100,7 +103,12 @@ def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor
 
 
 def work(
-    run: Job, home: Path, data: Path | None, watch: Callable[[RoundReport], None] | None = None, workers: int = 1
+    run: Job,
+    home: Path,
+    data: Path | None,
+    watch: Callable[[RoundReport], None] | None = None,
+    workers: int = 1,
+    profile: bool = False,
 ) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged checkpoints."""
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
@@ -108,10 +116,17 @@ def work(
         if finished(run, home):
             return []
         sim, dealt = simulation(run, data)
-        if workers == 1:
-            return _work(run, sim, dealt, folder_of(run, home), watch)
-        with Processes(choose(sim.task.model), workers) as crew:
-            return _work(run, replace(sim, executor=crew), dealt, folder_of(run, home), watch)
+        clock, begun = Clock(), perf_counter()
+        if profile:
+            sim = replace(sim, task=TimedTask.of(sim.task, clock), clock=clock)
+        with Processes(choose(sim.task.model), workers) if workers > 1 else nullcontext() as crew:
+            said = _work(run, replace(sim, executor=crew or sim.executor), dealt, folder_of(run, home), watch)
+        if profile:
+            if crew is not None:
+                clock.add("idle", crew.idle)
+            spent = summary(clock.taken(), perf_counter() - begun, run.setting.rounds, workers)
+            write_json(folder_of(run, home) / FILE, spent)
+        return said
 
 
 def _work(

@@ -17,6 +17,7 @@ from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.compressed import fedcams
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.search import fedexpsls, fedsls
+from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
 from fedstep.zoo.servers import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "fedavg",
     "fedavgm",
     "fedcams",
+    "feddecsps",
     "feddog_server",
     "fedexp",
     "fedexprox",
@@ -38,9 +40,12 @@ __all__ = [
     "fedhyper_gm",
     "fedhyper_sl",
     "fednew",
+    "fedponos",
     "fedprox",
     "fedprox_exp",
+    "fedsalsa",
     "fedsls",
+    "fedsps",
     "fedyogi",
     "fedyogi_flower",
     "nastya",

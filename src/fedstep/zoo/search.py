@@ -6,10 +6,12 @@ from dataclasses import replace
 from math import inf
 
 from fedstep.algorithm import Algorithm
+from fedstep.core.errors import InputError
 from fedstep.local.solver import LocalSolver
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, Step
-from fedstep.steps.conditions import Armijo
+from fedstep.steps.conditions import Armijo, Condition
+from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.search import LineSearch
 
@@ -22,6 +24,8 @@ def fedsls(
     server_step: float = 1.0,
     carry: bool = False,
     largest: bool = False,
+    condition: Condition | None = None,
+    reference: Reference = Current(),
 ) -> Algorithm:
     """Clients find every step by an Armijo line search on the mini-batch at hand. No learning rate.
 
@@ -29,11 +33,13 @@ def fedsls(
         x_{t+1} = x_t + server_step * D
 
     f, g and the trials see the same batch. eta_0 is max_step in the first step of a round, then what `reset` makes of the
-    last accepted step: Keep, Restart or Grow.
+    last accepted step: Keep, Restart or Grow. `condition` (None: Armijo(c)) and `reference` make it another search: Goldstein(),
+    ImprovedGoldstein(), Wolfe(), StrongWolfe(); Grippo(), ZhangHager().
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS, Algorithm 4).
     Special case: a max_step that is always accepted: FedAvg with that step.
     """
-    search = LineSearch(Armijo(c), reset, max_step=max_step, shrink=shrink, carry=carry, largest=largest)
+    rule = _condition(c, condition)
+    search = LineSearch(rule, reset, reference, max_step, shrink, carry=carry, largest=largest)
     return Algorithm(LocalSolver(search), Step(server_step))
 
 
@@ -46,6 +52,8 @@ def fedexpsls(
     max_server_step: float = inf,
     carry: bool = False,
     largest: bool = False,
+    condition: Condition | None = None,
+    reference: Reference = Current(),
 ) -> Algorithm:
     """FedSLS clients under the FedExP server: no learning rate on either side.
 
@@ -55,5 +63,12 @@ def fedexpsls(
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS, Algorithm 5).
     Special case: a very large eps gives eta_g 1, FedSLS.
     """
-    clients = fedsls(c, max_step, shrink, reset, carry=carry, largest=largest)
+    clients = fedsls(c, max_step, shrink, reset, carry=carry, largest=largest, condition=condition, reference=reference)
     return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
+
+
+def _condition(c: float, condition: Condition | None) -> Condition:
+    if condition is not None and c != Armijo().c:
+        name = type(condition).__name__
+        raise InputError(f"c={c} with condition={name}: c is Armijo's; give {name} its own constants instead")
+    return Armijo(c) if condition is None else condition

@@ -1,0 +1,84 @@
+"""What the parts of a search are told: the point it begins at, a trial, and the trials' bracket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedstep.core.vec import Scalar
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a client stands before its first trial."""
+
+    f: Scalar  # phi(x)
+    slope: Scalar  # <g, d>
+    last: Scalar  # the last accepted step
+    start: Scalar  # the value a round begins with
+    share: Scalar  # batch size / the client's number of samples
+    shrink: float  # factor of the search after a trial that is too long
+
+
+@dataclass(frozen=True)
+class Trial:
+    """phi(x + eta d) and the lines it is judged by.
+
+    Decrease is asked for against (reference, decline), which the reference slot may relax; whether a step is too short is judged
+    at x itself, by (f, slope). noise is the rounding error of a value.
+    """
+
+    eta: Scalar
+    value: Scalar
+    f: Scalar
+    slope: Scalar
+    reference: Scalar
+    decline: Scalar
+    noise: Scalar
+
+    def below(self, c: float) -> Tensor:
+        """value <= reference + c eta decline; False for a NaN value.
+
+        Where the decrease asked for is lost in the rounding of the two values, f may rise by the noise.
+        """
+        wanted = c * self.eta * self.decline
+        return self.value <= self.reference + wanted + self._forgiven(wanted)
+
+    def above(self, c: float) -> Tensor:
+        """value >= f + c eta slope, with the same forgiveness downwards."""
+        wanted = c * self.eta * self.slope
+        return self.value >= self.f + wanted - self._forgiven(wanted)
+
+    @property
+    def quotient(self) -> Scalar:
+        """(value - f) / (eta slope): 1 where phi is linear, 1/2 at the minimum of a parabola, negative where phi rose."""
+        return (self.value - self.f) / (self.eta * self.slope)
+
+    def _forgiven(self, wanted: Scalar) -> Scalar:
+        return torch.where(-wanted <= self.noise, self.noise, torch.zeros_like(self.noise))
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """The longest step known to be too short (0: none) and the shortest known to be too long (inf: none)."""
+
+    below: Scalar
+    above: Scalar
+    first: bool  # whether only one trial has been made
+    shrink: float  # the search's factor
+
+    @property
+    def closed(self) -> Tensor:
+        """Whether both sides are known, per client."""
+        return (self.below > 0) & torch.isfinite(self.above)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a search without an acceptable step ended."""
+
+    tried: Scalar  # the last trial, 0 where its value was not finite
+    following: Scalar  # the trial that would have come next
+    start: Scalar  # the value a round begins with

@@ -1,0 +1,71 @@
+"""A profile accounts for the time of a run and changes nothing in it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from fedstep.execute.clock import KINDS, Clock
+from fedstep.study.plan import Job, Setting
+from fedstep.study.pool import run_all
+from fedstep.study.profile import rows, summary
+from fedstep.study.work import folder_of
+
+
+def job(method: str, model: str = "mlp(inputs=40, hidden=8, classes=10)") -> Job:
+    return Job(Setting("synthetic", model, "Iid(clients=6)", 6, 4, 3, None, 10, 2), method, 3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("model", ["mlp(inputs=40, hidden=8, classes=10)", "logistic(inputs=40, classes=10)"])
+def test_a_profiled_run_has_the_same_bits_and_adds_up(tmp_path, workers, model):
+    jobs = [job("fedsls", model)]
+    run_all(jobs, ["a"], tmp_path / "plain", None)
+    begun = time.perf_counter()
+    run_all(jobs, ["a"], tmp_path / "timed", None, workers, profile=True)
+    spent = time.perf_counter() - begun
+    ends = [(folder_of(jobs[0], tmp_path / n) / "model.safetensors").read_bytes() for n in ("plain", "timed")]
+    assert ends[0] == ends[1]
+    profile = json.loads((folder_of(jobs[0], tmp_path / "timed") / "profile.json").read_text())
+    assert 0 < profile["wall"] <= spent
+    seconds = profile["seconds"]
+    assert all(seconds[kind] > 0 for kind in ("data", "forward", "backward", "trials", "update", "evaluation"))
+    assert sum(seconds.values()) <= 1.1 * workers * profile["wall"]
+    if workers == 1:
+        assert sum(seconds.values()) == pytest.approx(profile["wall"], rel=0.01)
+    ((label, wall, shares),) = rows(jobs, ["a"], tmp_path / "timed")
+    assert (label, wall) == ("a", pytest.approx(1000 * profile["wall"] / 6))
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_constant_steps_make_no_trials(tmp_path):
+    run_all([job("fedavg")], ["a"], tmp_path, None, profile=True)
+    ((_, _, shares),) = rows([job("fedavg")], ["a"], tmp_path)
+    assert shares["trials"] == 0
+    assert shares["backward"] > 0
+
+
+def test_runs_without_a_profile_are_left_out(tmp_path):
+    run_all([job("fedavg")], ["a"], tmp_path, None)
+    assert rows([job("fedavg")], ["a"], tmp_path) == []
+
+
+def test_what_is_charged_inside_counts_once():
+    clock = Clock()
+    with clock.charge("update"):
+        time.sleep(0.02)
+        with clock.charge("forward"):
+            time.sleep(0.03)
+        time.sleep(0.02)
+    seconds = clock.taken()
+    assert seconds["forward"] >= 0.03
+    assert 0.04 <= seconds["update"] < 0.04 + seconds["forward"]
+    assert clock.taken() == {}
+
+
+def test_rest_is_what_nobody_counted():
+    assert summary({"data": 1.0, "evaluation": 0.5}, 2.0, 4, 1)["seconds"]["rest"] == pytest.approx(0.5)
+    assert summary({"data": 3.0, "evaluation": 0.5}, 2.5, 4, 2)["seconds"]["rest"] == pytest.approx(1.0)
+    assert set(KINDS) < set(summary({}, 1.0, 1, 1)["seconds"])
