@@ -23,6 +23,8 @@ KEEP = {
     "toy_fig1_authors": [""],
     "toy_paper_literal_derived": ["opt0_c0.1", "opt1_c0.5", "bn0.1"],
     "server_optimizers_derived": [""],
+    "flower_server_optimizers": [""],
+    "fedexprox_derived": ["gamma0.1", "gamma10.0"],
 }  # fmt: skip
 ROUNDS = 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ class LocalSolver:
     direction: Direction = Steepest()
     oracle: Oracle = Autograd()
     terms: tuple[Term, ...] = ()
+    intrinsic: ClassVar[bool] = True  # uses vectors through its parts only, so that any coordinates serve where they do
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         """What the step rule wants to find again in the client's next round."""
@@ -41,6 +43,10 @@ class LocalSolver:
         message = under("step.", agg.message)
         return prefixed("step.", self.step.fold(under("step.", shared), message, agg))
 
+    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
+        """What to take a step on, one after another, given the round's batches: each of them once."""
+        return batches
+
     def __call__(
         self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
     ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
@@ -53,7 +59,7 @@ class LocalSolver:
         state = prefixed("step.", self.step.begin(x, told, kept))
         state |= prefixed("direction.", self.direction.init(x))
         columns: list[tuple[Tensor, ...]] = []
-        for batch, rows in batches:
+        for batch, rows in self.passes(batches, x):
             if rows is None:
                 x, state, column = self._step(Objective(ctx, batch, terms), x, state)
             else:
