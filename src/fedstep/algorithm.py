@@ -116,15 +116,18 @@ class Algorithm:
         own = {**server.shared, **self.correction.gather(server.shared, agg)}
         return replace(server, shared=own)
 
-    def absorb(self, server: Server, agg: Aggregate, population: int) -> Server:
-        """The server's step. A round in which no client counted leaves the model as it is."""
+    def absorb(self, server: Server, agg: Aggregate, population: float) -> Server:
+        """The server's step; population is the weight of all clients together, their number where all count the same.
+
+        A round in which no client counted leaves the model as it is.
+        """
         later = replace(server, round=server.round + 1)
         if agg.clients == 0:
             return later
         with torch.no_grad():
-            d, shared = self.correction.fold(server.shared, agg, agg.clients / population)
+            d, shared = self.correction.fold(server.shared, agg, float(agg.weight) / population)
             shared = {**shared, **self.local.fold(server.shared, agg)}
-            spread = self.correction.spread(server.shared, agg)
+            spread = self.correction.spread(shared, agg)
             x, rule = self.server.update(server.x, d, replace(agg, norm_sq=spread), server.rule)
             readout = self.readout(server.readout, server.x, x, server.round, server.horizon)
         return replace(later, x=x, readout=readout, shared=shared, rule=rule)

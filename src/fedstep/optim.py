@@ -133,6 +133,10 @@ class _Closure:
     def share(self) -> Scalar:
         return self.start.new_ones(())
 
+    @property
+    def steps(self) -> Scalar:
+        return self.start.new_ones(())
+
     def write(self, x: Vec) -> None:
         for p, piece in zip(self.params, torch.split(x, [p.numel() for p in self.params]), strict=True):
             p.copy_(piece.view_as(p))

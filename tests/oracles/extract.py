@@ -15,7 +15,9 @@ HERE = Path(__file__).parent / "extracts"
 KEEP = {
     "sls_line_search": ["reset0/c0.1/init10", "reset1/c0.5/init1", "reset2/c0.9", "noisy/defaults", "logreg/reset1", "failure"],
     "fedsls_fedexpsls_server": ["fedavg", "fedexp", "fedprox(exp)", "fedsls/minibatch4_inorder", "fedexpsls/"],
-    "fedexp_main_server": ["fedavg/override", "fedprox(exp)", "fedadagrad", "fedadam/override", "fedavgm/override"],
+    "fedexp_main_server": ["fedavg/override", "fedprox(exp)", "fedadagrad", "fedadam/override", "fedavgm/override",
+                           "scaffold", "fedavgm(exp)"],
+    "fl_quadratics_derived": [""],
     "toy_fig1_authors": [""],
     "toy_paper_literal_derived": ["opt0_c0.1", "opt1_c0.5", "bn0.1"],
     "server_optimizers_derived": [""],

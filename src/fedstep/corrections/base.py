@@ -34,7 +34,11 @@ class Correction:
         return {}
 
     probes: ClassVar[bool] = False  # whether a round begins with every client's gradient at the server's point
-    asks_others: ClassVar[bool] = False  # whether the mean gradient is that of another sample of clients
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether the mean gradient is that of another sample of clients."""
+        return False
 
     def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Memory and message of a client whose loss over all its samples has the gradient g at the anchor."""
@@ -53,9 +57,12 @@ class Correction:
         return x - ctx.anchor, {}, {}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        """Server direction and new shared state; fraction is the part of all clients that took part."""
+        """Server direction and new shared state; fraction is the part of all clients, by weight, that took part."""
         return agg.mean(agg.delta), dict(shared)
 
     def spread(self, shared: State, agg: Aggregate) -> Scalar:
-        """Weighted sum over clients of |their part of the direction|^2: extrapolation compares its mean with |direction|^2."""
+        """Weighted sum over clients of |their part of the direction|^2, given the shared state after `fold`.
+
+        Extrapolation compares its mean with |direction|^2.
+        """
         return agg.norm_sq

@@ -47,7 +47,8 @@ def _walk(
         index, mask = _padded([plans[r][step] for r in rows])
         sizes = torch.tensor([len(plans[r][step]) for r in rows])
         seeds = torch.tensor([task.step_seed(clients[r], sent.round, step) for r in rows])
-        batch = task.gather(index, sizes / samples[rows].double(), seeds, mask, sent.x)
+        steps = torch.tensor([len(plans[r]) for r in rows])
+        batch = task.gather(index, sizes / samples[rows].double(), seeds, mask, sent.x, steps)
         yield batch, None if len(rows) == len(clients) else torch.tensor(rows)
 
 

@@ -39,14 +39,16 @@ class Task:
         """The seed of what is random inside the forward passes of one local step."""
         return key(self.seed, round, client, step, "forward")
 
-    def gather(self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor) -> Batch:
+    def gather(
+        self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor, steps: Tensor | None = None
+    ) -> Batch:
         """The samples of a batch, on the device of the model."""
         fields = tuple(f[index] for f in self.federation.fields)
         if self.federation.transform is not None:
             fields = self._transformed(self.federation.transform, fields, seed)
         fields = tuple(f.to(like.device) for f in fields)
         mask = None if mask is None else mask.to(like.device)
-        return Batch(fields, share.to(like), seed, mask)
+        return Batch(fields, share.to(like), seed, mask, None if steps is None else steps.to(like))
 
     def _transformed(self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor) -> tuple[Tensor, ...]:
         """Client by client, so that the random numbers do not depend on who else is in the block."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Context, Line, Output
 from fedstep.core.vec import Scalar, Vec, scale
 from fedstep.local.terms import Term
@@ -28,6 +29,14 @@ class Objective:
     @property
     def share(self) -> Scalar:
         return self.batch.share
+
+    @property
+    def steps(self) -> Scalar:
+        if self.batch.steps is None:
+            raise InputError(
+                "a step that depends on the number of local steps needs batches that know it (Batch.steps)"
+            )
+        return self.batch.steps
 
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)

@@ -51,6 +51,7 @@ class Simulation:
     def run(self, server: Server, store: Store, rounds: int) -> Iterator[tuple[Server, RoundReport]]:
         """Rounds server.round + 1 to `rounds`; each yield is a state from which `run` goes on to the same bits."""
         alg, population, judge = self.task.algorithm, len(self.task.federation), self.task.model.evaluating()
+        everyone = float(alg.weighting(torch.tensor([part.numel() for part in self.task.federation.parts])).sum())
         while server.round < rounds:
             clock = perf_counter()
             cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
@@ -60,7 +61,7 @@ class Simulation:
             sent = alg.broadcast(server)
             updates = list(self.executor(self.task, sent, cohort, store))
             total = _sum(updates)
-            server = alg.absorb(server, total, population)
+            server = alg.absorb(server, total, everyone)
             seconds = perf_counter() - clock
             due = server.round % self.every == 0 or server.round == rounds
             scores = self._scores(judge, server) if due else Scores()

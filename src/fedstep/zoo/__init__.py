@@ -6,6 +6,7 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 
 from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
+from fedstep.zoo.corrected import feddane, feddyn, fedlin, fednova, scaffold, scaffold_exp
 from fedstep.zoo.search import fedexpsls, fedsls
 
 __all__ = [
@@ -13,10 +14,16 @@ __all__ = [
     "fedadam",
     "fedavg",
     "fedavgm",
+    "feddane",
+    "feddyn",
     "fedexp",
     "fedexpsls",
+    "fedlin",
+    "fednova",
     "fedprox",
     "fedprox_exp",
     "fedsls",
     "fedyogi",
+    "scaffold",
+    "scaffold_exp",
 ]
