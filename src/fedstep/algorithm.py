@@ -61,6 +61,10 @@ class Algorithm:
     readout: Readout = Last()
     codec: Codec = Plain()
 
+    def suited(self, model: Forward, targets: Tensor) -> Algorithm:
+        """The algorithm for this model and targets of this kind; what cannot work together is refused."""
+        return replace(self, correction=self.correction.suited(model, targets))
+
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
         shared = {**self.correction.shared_init(x), **self.local.shared_init(x)}
@@ -85,7 +89,7 @@ class Algorithm:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
         begin = self.correction.start(ctx).expand(*samples.shape, -1)
-        x, trace, remembered, told = self.local(ctx, begin, batches, self.correction.terms())
+        x, trace, remembered, told = self.local(ctx, begin, batches, self.correction)
         delta, kept, message = self.correction.finish(ctx, x, trace)
         sane = finite(delta) & trace.sane
         delta, coded = self.codec(delta, under("codec.", memory))

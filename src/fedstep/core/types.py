@@ -47,10 +47,19 @@ class Batch:
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass yields: the mean loss per client and, where the model has them, its predictions."""
+    """What a forward pass yields: the mean loss per client and, where the model has them, predictions and embeddings."""
 
     loss: Scalar
     predictions: Tensor | None = None
+    embedding: Tensor | None = None  # (..., B, width) what enters the last layer, where it was asked for
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last layer of a network: how many numbers enter it and how many leave it."""
+
+    width: int
+    classes: int
 
 
 class Line(Protocol):
@@ -63,6 +72,11 @@ class Line(Protocol):
 
 class Forward(Protocol):
     """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""
+
+    @property
+    def head(self) -> Head | None:
+        """The last layer, where there is one behind layers with parameters."""
+        ...
 
     def __call__(self, x: Vec, batch: Batch) -> Output: ...
     def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.types import Context
+from fedstep.core.types import Batch, Context, Forward, Output
 from fedstep.core.vec import Scalar, State, Vec
 from fedstep.local.terms import Term
 from fedstep.local.trace import Trace
@@ -20,6 +20,14 @@ class Correction:
 
     A method that remembers or sends more overrides only what differs.
     """
+
+    embeds: ClassVar[bool] = False  # whether its terms need the model's embeddings
+    forwards: ClassVar[int] = 0  # passes that `prepare` makes in a local step
+    backwards: ClassVar[int] = 0
+
+    def suited(self, model: Forward, targets: Tensor) -> Correction:
+        """The correction for this model and targets of this kind; refuses what it cannot work with."""
+        return self
 
     def terms(self) -> tuple[Term, ...]:
         """What it adds to the client's function."""
@@ -51,6 +59,18 @@ class Correction:
     def start(self, ctx: Context) -> Vec:
         """Where the client begins."""
         return ctx.anchor
+
+    def prepare(self, ctx: Context, batch: Batch) -> dict[str, Tensor]:
+        """What the terms find in the client's memory during one local step, its trials included."""
+        return {}
+
+    def tally(self, x: Vec) -> dict[str, Tensor]:
+        """Zeros, for what is summed over a client's local steps and sent, for x of shape `(..., d)`."""
+        return {}
+
+    def count(self, out: Output, batch: Batch) -> dict[str, Tensor]:
+        """What one local step adds to the tally, given the model's output before the step."""
+        return {}
 
     def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         """Delta, memory and message of a client that has arrived at x."""

@@ -29,6 +29,12 @@ class Task:
     plan: Plan = Plan()
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        suited = self.algorithm.suited(self.model, self.federation.fields[-1])
+        object.__setattr__(self, "algorithm", suited)
+        if suited.correction.embeds:
+            object.__setattr__(self, "model", self.model.embedding())
+
     def batches(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
         """A client's batches of a round as indices into the pooled arrays; a probe walks once through all samples."""
         part = self.federation.parts[client]

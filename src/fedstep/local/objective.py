@@ -20,6 +20,7 @@ class Objective:
     ctx: Context
     batch: Batch
     terms: tuple[Term, ...] = ()
+    _first: list[Output] = field(default_factory=list, repr=False, compare=False)
     _last: list[tuple[Vec, Output]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -41,7 +42,14 @@ class Objective:
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)
         self._last[:] = [(x.detach(), out)]
+        if not self._first:
+            self._first.append(out)
         return self.value(x, out)
+
+    @property
+    def output(self) -> Output:
+        """What the model gave in the first pass, that of the gradient."""
+        return self._first[0]
 
     def value(self, x: Vec, out: Output) -> Scalar:
         """phi at x, given the model's output there."""

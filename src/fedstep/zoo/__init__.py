@@ -6,7 +6,18 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 
 from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
-from fedstep.zoo.corrected import feddane, feddyn, fedlin, fednova, scaffold, scaffold_exp
+from fedstep.zoo.corrected import (
+    feddane,
+    feddyn,
+    fedlin,
+    fednova,
+    fedproto,
+    mime,
+    mimelite,
+    moon,
+    scaffold,
+    scaffold_exp,
+)
 from fedstep.zoo.search import fedexpsls, fedsls
 
 __all__ = [
@@ -20,10 +31,14 @@ __all__ = [
     "fedexpsls",
     "fedlin",
     "fednova",
+    "fedproto",
     "fedprox",
     "fedprox_exp",
     "fedsls",
     "fedyogi",
+    "mime",
+    "mimelite",
+    "moon",
     "scaffold",
     "scaffold_exp",
 ]

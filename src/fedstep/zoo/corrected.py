@@ -7,10 +7,13 @@ from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
+from fedstep.corrections.contrast import Contrast
 from fedstep.corrections.control import AnchorControl, MeanControl
 from fedstep.corrections.dynamic import Dynamic
 from fedstep.corrections.exchange import Exchange
+from fedstep.corrections.mimic import FrozenMomentum, VarianceReduced
 from fedstep.corrections.normalised import Normalised
+from fedstep.corrections.prototypes import Prototypes
 from fedstep.local.directions import Momentum, Steepest
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
@@ -99,3 +102,56 @@ def feddane(step: float = 0.1, mu: float = 0.01, server_step: float = 1.0) -> Al
     Special case: mu 0, all clients taking part: FedLin.
     """
     return replace(fedprox(step, mu, server_step), correction=Exchange(asks_others=True))
+
+
+def mime(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algorithm:
+    """Clients take the steps of momentum SGD on the common function: server's momentum, variance-reduced gradients.
+
+        client step: x <- x - step * (beta m + (1 - beta) (grad f_B(x) - grad f_B(x_t) + g)),  g = mean_i grad f_i(x_t)
+        x_{t+1} = x_t + server_step * D;  m <- beta m + (1 - beta) g
+
+    B is the batch at hand; m begins at 0 and is not changed by the clients. Two exchanges a round, two gradients a local step.
+    Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
+    Special case: beta 0, batches of all samples: FedLin.
+    """
+    return replace(fedavg(step * (1 - beta), server_step), correction=VarianceReduced(beta))
+
+
+def mimelite(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algorithm:
+    """Clients take the steps of momentum SGD with the server's momentum.
+
+        client step: x <- x - step * (beta m + (1 - beta) grad f_B(x));  x_{t+1} = x_t + server_step * D
+        m <- beta m + (1 - beta) mean_i grad f_i(x_t)
+
+    m begins at 0 and is not changed by the clients.
+    Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
+    Special case: beta 0 is FedAvg.
+    """
+    return replace(fedavg(step * (1 - beta), server_step), correction=FrozenMomentum(beta))
+
+
+def moon(step: float = 0.1, mu: float = 1.0, temperature: float = 0.5, server_step: float = 1.0) -> Algorithm:
+    """Clients keep their representations near the server's and away from their own of the last round.
+
+        client i descends f_i(x) - mu * mean log(e^{cos(z, z_t)/T} / (e^{cos(z, z_t)/T} + e^{cos(z, z_i)/T}));  server as fedavg
+
+    z, z_t, z_i: what enters the last layer at x, at x_t and where the client's last round ended; T the temperature. Needs a
+    network with trained layers before its last linear one.
+    Paper: Li et al., Model-Contrastive Federated Learning, CVPR 2021.
+    Special case: mu 0 is FedAvg, as is every client's first round.
+    """
+    return replace(fedavg(step, server_step), correction=Contrast(mu, temperature))
+
+
+def fedproto(step: float = 0.1, weight: float = 1.0, personal: bool = True) -> Algorithm:
+    """Clients keep their own models and share the mean embedding of every class.
+
+        client i descends f_i(x) + weight * mean |z - P_y|^2 / width;  P_y = mean of the z of class y that clients sent last
+
+    z is what enters the last layer, y the label. The models are personal, as in the paper: what is evaluated is the mean of
+    the models of the round's clients, which no client reads; the clients' own loss is `loss` in the report. With personal=False
+    models are averaged as in FedAvg. Needs classes, and a network with trained layers before its last linear one.
+    Paper: Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, AAAI 2022.
+    Special case: weight 0, personal False: FedAvg.
+    """
+    return replace(fedavg(step), correction=Prototypes(weight, personal))
