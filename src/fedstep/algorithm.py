@@ -76,7 +76,8 @@ class Algorithm:
         return {**self.correction.memory_init(x), **self.local.memory_init(x), **codec}
 
     def broadcast(self, server: Server) -> Broadcast:
-        return Broadcast(server.x, server.shared, server.round)
+        shared = {name: v for name, v in server.shared.items() if name not in self.correction.withheld}
+        return Broadcast(server.x, shared, server.round)
 
     def client(
         self,

@@ -269,6 +269,20 @@ def test_passes_are_counted():
     assert passes(zoo.moon()) == (90, 30)
 
 
+def test_bytes_are_counted():
+    vector = 8 * model().dim
+
+    def vectors(algorithm):
+        sim = simulation(algorithm, per_round=6)
+        row = next(iter(sim.run(sim.begin(1), Store(), 1)))[1]
+        return row.bytes_up / vector / 6, row.bytes_down / vector / 6
+
+    assert vectors(zoo.fedavg()) == vectors(zoo.moon()) == vectors(zoo.feddyn()) == (1, 1)
+    assert vectors(zoo.scaffold()) == vectors(zoo.scaffold(option=1)) == (2, 2)  # the probe of option 1 is not sent
+    assert vectors(zoo.mimelite()) == (2, 2)
+    assert vectors(zoo.fedlin())[0] == vectors(zoo.mime())[0] == 2
+
+
 def test_impossible_settings_are_refused():
     for make in (
         lambda: Normalised(momentum=1.0),

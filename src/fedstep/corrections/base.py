@@ -21,6 +21,7 @@ class Correction:
     A method that remembers or sends more overrides only what differs.
     """
 
+    withheld: ClassVar[frozenset[str]] = frozenset()  # what of the shared state is the server's alone and not sent
     embeds: ClassVar[bool] = False  # whether its terms need the model's embeddings
     forwards: ClassVar[int] = 0  # passes that `prepare` makes in a local step
     backwards: ClassVar[int] = 0
@@ -42,6 +43,7 @@ class Correction:
         return {}
 
     probes: ClassVar[bool] = False  # whether a round begins with every client's gradient at the server's point
+    silent: ClassVar[bool] = False  # whether those gradients stay with the clients for now
 
     @property
     def asks_others(self) -> bool:

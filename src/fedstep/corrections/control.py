@@ -59,10 +59,11 @@ class AnchorControl(Correction):
 
         client i descends f_i(x) + <c - c_i, x>;  c_i <- grad f_i(x_t);  c <- c + |S|/N mean_i(change of c_i)
 
-    The gradient is that of the probe; it serves from the client's next round on.
+    The gradient is that of the probe, which is not sent; it serves from the client's next round on.
     """
 
     probes = True
+    silent = True
 
     def terms(self) -> tuple[Term, ...]:
         return tilt()

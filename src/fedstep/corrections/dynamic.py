@@ -28,6 +28,8 @@ class Dynamic(Correction):
 
     alpha: float = 0.1
 
+    withheld = frozenset({"dual"})
+
     def __post_init__(self) -> None:
         if not self.alpha > 0:
             raise InputError(

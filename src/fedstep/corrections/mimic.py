@@ -13,16 +13,12 @@ from fedstep.core.types import Batch, Context
 from fedstep.core.vec import State, Vec
 from fedstep.corrections.base import Correction
 from fedstep.local.terms import Linear, Term
+from fedstep.local.trace import Trace
 
 
-def gathered(agg: Aggregate) -> dict[str, Tensor]:
-    """g, the mean of the clients' gradients at the server's point."""
-    return {"gradient": agg.mean(agg.delta)}
-
-
-def remembered(beta: float, shared: State) -> dict[str, Tensor]:
+def later(beta: float, momentum: Vec, g: Vec) -> Vec:
     """u <- beta (u + g), which is beta / (1 - beta) m for m <- beta m + (1 - beta) g."""
-    return {**shared, "momentum": beta * (shared["momentum"] + shared["gradient"])}
+    return beta * (momentum + g)
 
 
 def _check(name: str, beta: float) -> None:
@@ -36,12 +32,14 @@ class FrozenMomentum(Correction):
 
         client i descends f_i(x) + beta / (1 - beta) <m, x>;  m <- beta m + (1 - beta) g,  g = mean_i grad f_i(x_t)
 
-    A step eta (1 - beta) then goes along eta (beta m + (1 - beta) grad f_i). m begins at 0.
+    A step eta (1 - beta) then goes along eta (beta m + (1 - beta) grad f_i). m begins at 0. The gradient at x_t is sent
+    together with the delta.
     """
 
     beta: float = 0.9
 
     probes = True
+    silent = True
 
     def __post_init__(self) -> None:
         _check("FrozenMomentum", self.beta)
@@ -50,13 +48,20 @@ class FrozenMomentum(Correction):
         return (Linear(plus="momentum"),)
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x), "gradient": torch.zeros_like(x)}
+        return {"momentum": torch.zeros_like(x)}
 
-    def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
-        return gathered(agg)
+    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"gradient": torch.zeros_like(x)}
+
+    def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return {"gradient": g}, {}
+
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+        return x - ctx.anchor, {}, {"gradient": ctx.memory["gradient"]}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        return agg.mean(agg.delta), remembered(self.beta, shared)
+        g = agg.mean(agg.message["gradient"])
+        return agg.mean(agg.delta), {**shared, "momentum": later(self.beta, shared["momentum"], g)}
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class VarianceReduced(Correction):
         return {"momentum": torch.zeros_like(x), "gradient": torch.zeros_like(x)}
 
     def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
-        return gathered(agg)
+        return {"gradient": agg.mean(agg.delta)}
 
     def prepare(self, ctx: Context, batch: Batch) -> dict[str, Tensor]:
         with torch.enable_grad():
@@ -93,4 +98,5 @@ class VarianceReduced(Correction):
         return {"at_anchor": g}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        return agg.mean(agg.delta), remembered(self.beta, shared)
+        momentum = later(self.beta, shared["momentum"], shared["gradient"])
+        return agg.mean(agg.delta), {**shared, "momentum": momentum}

@@ -65,7 +65,8 @@ class Simulation:
             seconds = perf_counter() - clock
             due = server.round % self.every == 0 or server.round == rounds
             scores = self._scores(judge, server) if due else Scores()
-            yield server, report(server, sent, updates, total, scores, seconds, asked, alg.codec.size(sent.x))
+            size, silent = alg.codec.size(sent.x), alg.correction.silent
+            yield server, report(server, sent, updates, total, scores, seconds, asked, size, silent)
 
     def _probe(self, server: Server, cohort: list[int], store: Store) -> tuple[Server, list[Update]]:
         """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
