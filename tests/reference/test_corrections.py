@@ -183,10 +183,11 @@ def test_feddane_equals_its_box(kind, executor):
 
 @EXECUTORS
 @KINDS
+@pytest.mark.parametrize("adam", [False, True])
 @pytest.mark.parametrize("lite", [False, True])
-def test_mime_equals_its_box(lite, kind, executor):
-    """Karimireddy et al., 2021, Algorithm 1 with momentum SGD as the base: U = beta m + (1 - beta) g."""
-    p, beta, x, m, expected = problem(kind), 0.8, np.zeros(DIM), np.zeros(DIM), []
+def test_mime_equals_its_box(lite, adam, kind, executor):
+    """Karimireddy et al., 2021, Algorithm 1: U = beta m + (1 - beta) g, for Adam divided by sqrt(v) + eps; v begins at 1."""
+    p, beta, x, m, v, expected = problem(kind), 0.8, np.zeros(DIM), np.zeros(DIM), np.ones(DIM), []
     for S in SCHEDULE:
         c, ends = sum(full_gradient(p, i, x) for i in S) / len(S), []
         for i in S:
@@ -194,9 +195,13 @@ def test_mime_equals_its_box(lite, kind, executor):
             for a, b in batches(p, i):
                 g = p.gradient(y, a, b)
                 g = g if lite else g - p.gradient(x, a, b) + c
-                y = y - 0.2 * (beta * m + (1 - beta) * g)
+                y = y - 0.2 * (beta * m + (1 - beta) * g) / (np.sqrt(v) + 0.1 if adam else 1)
             ends.append(y)
-        m = beta * m + (1 - beta) * c
+        m, v = beta * m + (1 - beta) * c, 0.7 * v + 0.3 * c**2
         x = sum(ends) / len(S)
         expected.append(x)
-    assert_same(walk(p, (zoo.mimelite if lite else zoo.mime)(0.2, beta), executor), expected)
+    if adam:
+        algorithm = (zoo.mimelite_adam if lite else zoo.mime_adam)(0.2, beta, 0.7, 0.1)
+    else:
+        algorithm = (zoo.mimelite if lite else zoo.mime)(0.2, beta)
+    assert_same(walk(p, algorithm, executor), expected)

@@ -12,13 +12,14 @@ from fedstep import InputError, zoo
 from fedstep.core.vec import dot, norm_sq
 from fedstep.corrections.contrast import Contrast
 from fedstep.corrections.dynamic import Dynamic
-from fedstep.corrections.mimic import FrozenMomentum, VarianceReduced
+from fedstep.corrections.mimic import BothMoments, FirstMoment
 from fedstep.corrections.normalised import Normalised
 from fedstep.corrections.prototypes import Prototypes
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.directions import Momentum
+from fedstep.local.preconditioned import Preconditioned
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
 from fedstep.steps.divided import Divided
@@ -36,6 +37,8 @@ CORRECTED = {
     "feddane": zoo.feddane(),
     "mime": zoo.mime(),
     "mimelite": zoo.mimelite(),
+    "mime, Adam": zoo.mime_adam(),
+    "mimelite, Adam": zoo.mimelite_adam(),
     "moon": zoo.moon(),
     "fedproto": zoo.fedproto(),
     "fedproto, averaged": zoo.fedproto(personal=False),
@@ -127,6 +130,12 @@ def test_mime_without_momentum_on_all_samples_is_fedlin():
 def test_mimelite_without_momentum_is_fedavg():
     assert same(zoo.mimelite(0.2, beta=0.0), zoo.fedavg(0.2))
     assert not same(zoo.mimelite(0.2, beta=0.5), zoo.fedavg(0.2))
+
+
+@pytest.mark.parametrize(("adam", "plain"), [(zoo.mime_adam, zoo.mime), (zoo.mimelite_adam, zoo.mimelite)])
+def test_first_round_of_adam_statistics_is_that_of_momentum(adam, plain):
+    assert same(adam(0.2, eps=1.0), plain(0.1), rounds=1)  # v is 1
+    assert not same(adam(0.2, eps=1.0), plain(0.1))
 
 
 def test_moon_without_its_term_is_fedavg_as_is_its_first_round():
@@ -288,8 +297,9 @@ def test_impossible_settings_are_refused():
         lambda: Normalised(momentum=1.0),
         lambda: Normalised(mu=-1.0),
         lambda: Dynamic(0.0),
-        lambda: FrozenMomentum(1.0),
-        lambda: VarianceReduced(-0.1),
+        lambda: FirstMoment(1.0),
+        lambda: BothMoments(beta2=-0.1),
+        lambda: Preconditioned(0.0),
         lambda: Contrast(-1.0),
         lambda: Contrast(temperature=0.0),
         lambda: Prototypes(-1.0),

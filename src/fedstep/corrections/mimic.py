@@ -1,8 +1,9 @@
-"""Clients mimic one optimiser on the common function: its momentum is the server's and stays frozen in a round (Mime)."""
+"""Clients mimic one optimiser on the common function: its statistics are the server's and stay frozen in a round (Mime)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,19 +17,60 @@ from fedstep.local.terms import Linear, Term
 from fedstep.local.trace import Trace
 
 
-def later(beta: float, momentum: Vec, g: Vec) -> Vec:
-    """u <- beta (u + g), which is beta / (1 - beta) m for m <- beta m + (1 - beta) g."""
-    return beta * (momentum + g)
+class Statistics(Protocol):
+    """What the optimiser remembers of the mean gradients at the server's points."""
+
+    def init(self, x: Vec) -> dict[str, Tensor]: ...
+    def update(self, shared: State, g: Vec) -> dict[str, Tensor]: ...
 
 
-def _check(name: str, beta: float) -> None:
-    if not 0 <= beta < 1:
-        raise InputError(f"{name}(beta={beta}): beta must lie in [0, 1)")
+def check(part: str, **rates: float) -> None:
+    """Refuse rates outside [0, 1)."""
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise InputError(f"{part}({name}={rate}): {name} must lie in [0, 1)")
 
 
 @dataclass(frozen=True)
-class FrozenMomentum(Correction):
-    """Clients lean on the server's momentum m and do not change it (MimeLite).
+class FirstMoment:
+    """m <- beta m + (1 - beta) g, kept as u = beta / (1 - beta) m, which is u <- beta (u + g)."""
+
+    beta: float = 0.9
+
+    def __post_init__(self) -> None:
+        check("FirstMoment", beta=self.beta)
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"momentum": torch.zeros_like(x)}
+
+    def update(self, shared: State, g: Vec) -> dict[str, Tensor]:
+        return {"momentum": self.beta * (shared["momentum"] + g)}
+
+
+@dataclass(frozen=True)
+class BothMoments:
+    """m as in FirstMoment and v <- beta2 v + (1 - beta2) g^2, which the direction `Preconditioned` divides by.
+
+    v begins at 1: with 0, the first round's steps would be divided by eps alone.
+    """
+
+    beta: float = 0.9
+    beta2: float = 0.99
+
+    def __post_init__(self) -> None:
+        check("BothMoments", beta=self.beta, beta2=self.beta2)
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"momentum": torch.zeros_like(x), "direction.second": torch.ones_like(x)}
+
+    def update(self, shared: State, g: Vec) -> dict[str, Tensor]:
+        v = self.beta2 * shared["direction.second"] + (1 - self.beta2) * g * g
+        return {"momentum": self.beta * (shared["momentum"] + g), "direction.second": v}
+
+
+@dataclass(frozen=True)
+class Frozen(Correction):
+    """Clients use the server's statistics and do not change them (MimeLite).
 
         client i descends f_i(x) + beta / (1 - beta) <m, x>;  m <- beta m + (1 - beta) g,  g = mean_i grad f_i(x_t)
 
@@ -36,19 +78,16 @@ class FrozenMomentum(Correction):
     together with the delta.
     """
 
-    beta: float = 0.9
+    statistics: Statistics = FirstMoment()
 
     probes = True
     silent = True
-
-    def __post_init__(self) -> None:
-        _check("FrozenMomentum", self.beta)
 
     def terms(self) -> tuple[Term, ...]:
         return (Linear(plus="momentum"),)
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x)}
+        return self.statistics.init(x)
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"gradient": torch.zeros_like(x)}
@@ -61,7 +100,7 @@ class FrozenMomentum(Correction):
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
         g = agg.mean(agg.message["gradient"])
-        return agg.mean(agg.delta), {**shared, "momentum": later(self.beta, shared["momentum"], g)}
+        return agg.mean(agg.delta), {**shared, **self.statistics.update(shared, g)}
 
 
 @dataclass(frozen=True)
@@ -73,20 +112,17 @@ class VarianceReduced(Correction):
     A local step costs a second gradient, that of the batch at x_t.
     """
 
-    beta: float = 0.9
+    statistics: Statistics = FirstMoment()
 
     probes = True
     forwards = 1
     backwards = 1
 
-    def __post_init__(self) -> None:
-        _check("VarianceReduced", self.beta)
-
     def terms(self) -> tuple[Term, ...]:
         return (Linear("gradient", "at_anchor"), Linear(plus="momentum"))
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x), "gradient": torch.zeros_like(x)}
+        return {"gradient": torch.zeros_like(x), **self.statistics.init(x)}
 
     def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
         return {"gradient": agg.mean(agg.delta)}
@@ -98,5 +134,4 @@ class VarianceReduced(Correction):
         return {"at_anchor": g}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        momentum = later(self.beta, shared["momentum"], shared["gradient"])
-        return agg.mean(agg.delta), {**shared, "momentum": momentum}
+        return agg.mean(agg.delta), {**shared, **self.statistics.update(shared, shared["gradient"])}

@@ -77,6 +77,8 @@ class LocalSolver:
         told, kept = under("step.", ctx.shared), under("step.", ctx.memory)
         state = prefixed("step.", self.step.begin(x, told, kept))
         state |= prefixed("direction.", self.direction.init(x))
+        # statistics that the server sends take the place of a direction's first state
+        state |= {name: v.expand_as(state[name]) for name, v in ctx.shared.items() if name.startswith("direction.")}
         columns: list[tuple[Tensor, ...]] = []
         for batch, rows in batches:
             own = ctx if rows is None else ctx.rows(rows)

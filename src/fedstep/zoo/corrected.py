@@ -7,14 +7,16 @@ from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
+from fedstep.corrections.base import Correction
 from fedstep.corrections.contrast import Contrast
 from fedstep.corrections.control import AnchorControl, MeanControl
 from fedstep.corrections.dynamic import Dynamic
 from fedstep.corrections.exchange import Exchange
-from fedstep.corrections.mimic import FrozenMomentum, VarianceReduced
+from fedstep.corrections.mimic import BothMoments, FirstMoment, Frozen, VarianceReduced
 from fedstep.corrections.normalised import Normalised
 from fedstep.corrections.prototypes import Prototypes
 from fedstep.local.directions import Momentum, Steepest
+from fedstep.local.preconditioned import Preconditioned
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
 from fedstep.server.readouts import LastTwo
@@ -114,7 +116,7 @@ def mime(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algo
     Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
     Special case: beta 0, batches of all samples: FedLin.
     """
-    return replace(fedavg(step * (1 - beta), server_step), correction=VarianceReduced(beta))
+    return replace(fedavg(step * (1 - beta), server_step), correction=VarianceReduced(FirstMoment(beta)))
 
 
 def mimelite(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algorithm:
@@ -127,7 +129,31 @@ def mimelite(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> 
     Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
     Special case: beta 0 is FedAvg.
     """
-    return replace(fedavg(step * (1 - beta), server_step), correction=FrozenMomentum(beta))
+    return replace(fedavg(step * (1 - beta), server_step), correction=Frozen(FirstMoment(beta)))
+
+
+def mime_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3) -> Algorithm:
+    """Mime with Adam's statistics.
+
+        client step: x <- x - step * (beta m + (1 - beta) h) / (sqrt(v) + eps),  h = grad f_B(x) - grad f_B(x_t) + g
+        m <- beta m + (1 - beta) g;  v <- beta2 v + (1 - beta2) g^2,  g = mean_i grad f_i(x_t);  x_{t+1} = x_t + D
+
+    m begins at 0, v at 1; neither is changed by the clients.
+    Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
+    Special case: the first round is Mime with step / (1 + eps).
+    """
+    return _with_adam(mime(step, beta), VarianceReduced(BothMoments(beta, beta2)), eps)
+
+
+def mimelite_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3) -> Algorithm:
+    """MimeLite with Adam's statistics.
+
+        client step: x <- x - step * (beta m + (1 - beta) grad f_B(x)) / (sqrt(v) + eps);  m, v and x_{t+1} as in mime_adam
+
+    Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
+    Special case: the first round is MimeLite with step / (1 + eps).
+    """
+    return _with_adam(mimelite(step, beta), Frozen(BothMoments(beta, beta2)), eps)
 
 
 def moon(step: float = 0.1, mu: float = 1.0, temperature: float = 0.5, server_step: float = 1.0) -> Algorithm:
@@ -155,3 +181,7 @@ def fedproto(step: float = 0.1, weight: float = 1.0, personal: bool = True) -> A
     Special case: weight 0, personal False: FedAvg.
     """
     return replace(fedavg(step), correction=Prototypes(weight, personal))
+
+
+def _with_adam(plain: Algorithm, correction: Correction, eps: float) -> Algorithm:
+    return replace(plain, local=replace(plain.local, direction=Preconditioned(eps)), correction=correction)
