@@ -93,6 +93,8 @@ class Algorithm:
         x, trace, remembered, told = self.local(ctx, begin, batches, self.correction)
         delta, kept, message = self.correction.finish(ctx, x, trace)
         sane = finite(delta) & trace.sane
+        for value in message.values():
+            sane = sane & finite(value.reshape(*sane.shape, -1))
         delta, coded = self.codec(delta, under("codec.", memory))
         after = {**kept, **remembered, **prefixed("codec.", coded)}
         update = Aggregate.of(delta, {**message, **told}, self.weighting(samples), trace.sane)
@@ -110,9 +112,9 @@ class Algorithm:
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
         g, trace = self.local.gradient(ctx, sent.x.expand(*samples.shape, -1), batches)
         kept, message = self.correction.probe(ctx, g)
-        sane = finite(g) & trace.sane
-        update = Aggregate.of(g, message, self.weighting(samples), trace.sane)
-        return Update(update, _unless(sane, kept, memory), trace)
+        # a gradient that is not finite is remembered all the same: with an old one the client would descend a wrong function,
+        # with this one its update is refused
+        return Update(Aggregate.of(g, message, self.weighting(samples), trace.sane), kept, trace)
 
     def inform(self, server: Server, agg: Aggregate) -> Server:
         """The server after the probe: what it sends along with the model is new."""

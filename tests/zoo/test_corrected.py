@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 import torch
@@ -263,6 +264,23 @@ def test_a_correction_goes_with_extrapolation(name):
 
 
 # What it costs, and what is refused
+
+
+@pytest.mark.parametrize("method", [zoo.fedlin, zoo.feddane, zoo.mimelite, partial(zoo.scaffold, option=1)])
+def test_a_client_without_a_gradient_at_the_anchor_is_left_out_and_comes_back(method):
+    fed = federation()
+    inputs = fed.fields[0].clone()
+    inputs[fed.parts[3][:2]] = torch.nan  # two of twenty samples: a search skips their batches
+    broken = simulation(searching(method()), per_round=6)
+    broken = replace(broken, task=replace(broken.task, federation=Federation((inputs, fed.fields[1]), fed.parts)))
+    store, server = Store(), broken.begin(3)
+    for _ in range(2):
+        server, row = next(broken.run(server, store, server.round + 1))
+        assert (row.clients, row.rejected) == (5, 1)
+    mended = simulation(searching(method()), per_round=6)
+    server, row = next(mended.run(server, store, 3))
+    assert (row.clients, row.rejected) == (6, 0)
+    assert torch.isfinite(server.x).all()
 
 
 def test_passes_are_counted():
