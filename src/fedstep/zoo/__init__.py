@@ -7,6 +7,20 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 from fedstep.zoo.adaptive import fedadagrad, fedadagrad_flower, fedadam, fedadam_flower, fedams, fedyogi, fedyogi_flower
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.compressed import fedcams
+from fedstep.zoo.corrected import (
+    feddane,
+    feddyn,
+    fedlin,
+    fednova,
+    fedproto,
+    mime,
+    mime_adam,
+    mimelite,
+    mimelite_adam,
+    moon,
+    scaffold,
+    scaffold_exp,
+)
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.search import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
@@ -21,8 +35,10 @@ __all__ = [
     "fedavg",
     "fedavgm",
     "fedcams",
+    "feddane",
     "feddecsps",
     "feddog_server",
+    "feddyn",
     "fedexp",
     "fedexprox",
     "fedexprox_grads",
@@ -31,8 +47,11 @@ __all__ = [
     "fedhyper_g",
     "fedhyper_gm",
     "fedhyper_sl",
+    "fedlin",
     "fednew",
+    "fednova",
     "fedponos",
+    "fedproto",
     "fedprox",
     "fedprox_exp",
     "fedsalsa",
@@ -41,5 +60,12 @@ __all__ = [
     "fedsps",
     "fedyogi",
     "fedyogi_flower",
+    "mime",
+    "mime_adam",
+    "mimelite",
+    "mimelite_adam",
+    "moon",
     "nastya",
+    "scaffold",
+    "scaffold_exp",
 ]
