@@ -14,6 +14,7 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Store
 from fedstep.execute.task import Task
+from fedstep.local.newton import Newton
 from fedstep.run.simulate import Simulation
 from fedstep.server.clients import BySamples, Given
 from fedstep.spec import build
@@ -139,7 +140,8 @@ def test_one_broken_client_is_left_out_and_counted(name):
     rows = [row for _, row in broken.run(broken.begin(2), Store(), 2)]
     assert torch.isfinite(final(broken, 2)).all()
     assert [r.rejected for r in rows] == [1, 1]
-    assert [r.failed for r in rows] == ([5, 5] if rows[0].trials > 0 else [0, 0])
+    searches = 1 if isinstance(sim.task.algorithm.local, Newton) else 5  # Newton gives up at the first failure
+    assert [r.failed for r in rows] == ([searches] * 2 if rows[0].trials > 0 else [0, 0])
 
 
 def test_merge_is_associative_and_commutative():

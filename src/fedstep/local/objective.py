@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Context, Line, Output
 from fedstep.core.vec import Scalar, Vec, scale
 from fedstep.local.terms import Term
@@ -19,6 +20,7 @@ class Objective:
     ctx: Context
     batch: Batch
     terms: tuple[Term, ...] = ()
+    _first: list[Output] = field(default_factory=list, repr=False, compare=False)
     _last: list[tuple[Vec, Output]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -29,10 +31,25 @@ class Objective:
     def share(self) -> Scalar:
         return self.batch.share
 
+    @property
+    def steps(self) -> Scalar:
+        if self.batch.steps is None:
+            raise InputError(
+                "a step that depends on the number of local steps needs batches that know it (Batch.steps)"
+            )
+        return self.batch.steps
+
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)
         self._last[:] = [(x.detach(), out)]
+        if not self._first:
+            self._first.append(out)
         return self.value(x, out)
+
+    @property
+    def output(self) -> Output:
+        """What the model gave in the first pass, that of the gradient."""
+        return self._first[0]
 
     def value(self, x: Vec, out: Output) -> Scalar:
         """phi at x, given the model's output there."""
