@@ -22,6 +22,8 @@ class Trace:
     forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
     slopes: Tensor | None = None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
+    more_forwards: int = 0  # of all clients and steps together: gradients elsewhere than at the point and at trials
+    more_backwards: int = 0
 
     @property
     def steps(self) -> Scalar:
@@ -40,11 +42,11 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes + self.more_forwards
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards + self._slopes
+        return int(self.live.sum()) * self.backwards + self._slopes + self.more_backwards
 
     @property
     def _slopes(self) -> int:
