@@ -15,6 +15,7 @@ from fedstep import authors, zoo
 from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
+from fedstep.local import preconditioned
 from fedstep.server import clients, readouts
 from fedstep.steps import conditions, proposals, references, resets
 
@@ -48,7 +49,7 @@ def method(name: str) -> Callable[..., Algorithm]:
 
 @cache
 def _language() -> Language:
-    homes = (conditions, references, resets, proposals, readouts, clients)
+    homes = (conditions, references, resets, proposals, preconditioned, readouts, clients)
     parts = {n: p for home in homes for n, p in vars(home).items() if _is_part(p, home.__name__)}
     return Language("method", {n: _with_slots(f) for n, f in methods().items()}, parts, "fedsls(c=0.1)", "Restart()")
 

@@ -6,22 +6,46 @@ Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors
 
 from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
+from fedstep.zoo.movement import (
+    delta_sgd,
+    fafed,
+    fedadasls,
+    feddfw,
+    feddog,
+    fedlocalasync,
+    fedprobls,
+    fedseg,
+    fedsls_momentum,
+    fedsls_nesterov,
+    fedzo,
+)
 from fedstep.zoo.search import fedexpsls, fedsls
 from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
 
 __all__ = [
+    "delta_sgd",
+    "fafed",
     "fedadagrad",
     "fedadam",
+    "fedadasls",
     "fedavg",
     "fedavgm",
     "feddecsps",
+    "feddfw",
+    "feddog",
     "fedexp",
     "fedexpsls",
+    "fedlocalasync",
     "fedponos",
+    "fedprobls",
     "fedprox",
     "fedprox_exp",
     "fedsalsa",
+    "fedseg",
     "fedsls",
+    "fedsls_momentum",
+    "fedsls_nesterov",
     "fedsps",
     "fedyogi",
+    "fedzo",
 ]
