@@ -23,6 +23,7 @@ KEEP = {
     "toy_fig1_authors": [""],
     "toy_paper_literal_derived": ["opt0_c0.1", "opt1_c0.5", "bn0.1"],
     "server_optimizers_derived": [""],
+    "fl_quadratics_derived": [""],
 }  # fmt: skip
 ROUNDS = 4
 
