@@ -19,11 +19,11 @@ from fedstep.local.moves import Decayed, Inertia, Nesterov, Stale
 from fedstep.local.oracles import TwoPoint
 from fedstep.local.preconditioned import Adam, AMSGrad, Preconditioned, RMSProp
 from fedstep.local.storm import Storm
-from fedstep.optim import Armijo
+from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
 from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, Secant
-from fedstep.steps.conditions import Armijo as Condition
+from fedstep.steps.probabilistic import ProbabilisticSearch
 
 
 def test_accelerations_with_beta_zero_are_fedsls():
@@ -106,12 +106,21 @@ def test_seg_steps_do_not_exceed_what_smoothness_allows():
     assert all(row.failed == 0 and row.trials >= 1 for row in rows)
 
 
-def test_a_lipschitz_search_is_refused_where_gradients_cannot_be_had():
+@pytest.mark.parametrize("rule", [LipschitzSearch(), ProbabilisticSearch()], ids=lambda r: type(r).__name__)
+def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(rule):
     w = torch.ones(2, requires_grad=True)
-    optimizer = Armijo([w])
-    optimizer._search = lambda: LipschitzSearch()
     with pytest.raises(InputError, match="LocalSolver"):
-        optimizer.step(lambda: w @ w)
+        Searching([w], rule).step(lambda: w @ w)
+
+
+@pytest.mark.parametrize(
+    "rule", [Secant(), DistanceOverGradients(first=0.1), FrankWolfe()], ids=lambda r: type(r).__name__
+)
+def test_adaptive_steps_serve_as_torch_optimisers(rule):
+    w = torch.tensor([1.0, -2.0], requires_grad=True)
+    optimizer = Searching([w], rule)
+    losses = [float(optimizer.step(lambda: w @ w)) for _ in range(20)]
+    assert losses[-1] < 0.1 * losses[0]
 
 
 def test_parts_are_written_as_text():
@@ -154,7 +163,6 @@ def test_a_chain_travels_as_its_last_part_does():
         (DistanceOverGradients, {"first": -1.0}),
         (FrankWolfe, {"step": 0.0}),
         (LipschitzSearch, {"c": 0.0}),
-        (Condition, {"c": 0.0}),
     ],
 )
 def test_unusable_settings_are_refused(part, bad):
