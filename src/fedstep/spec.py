@@ -16,12 +16,22 @@ from fedstep import authors, zoo
 from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
+from fedstep.local import preconditioned
 from fedstep.server import clients, codecs, readouts
 from fedstep.steps import conditions, proposals, references, resets
 
 SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal(), "codec": codecs.Plain()}
 
-HOMES = (conditions, references, resets, proposals, readouts, clients, codecs)  # of the parts that a text may name
+HOMES = (
+    conditions,
+    references,
+    resets,
+    proposals,
+    preconditioned,
+    readouts,
+    clients,
+    codecs,
+)  # of the parts that a text may name
 
 
 @cache
