@@ -158,6 +158,18 @@ class Failure(Protocol):
 
 
 @dataclass(frozen=True)
+class Settle:
+    """Take the longest trial that was only too short, for it decreases enough; where there is none, do as `Skip`.
+
+    Under Armijo's condition no step is too short, so this is `Skip`. Under the others it is what rounding leaves to do close to a
+    minimum.
+    """
+
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        return ended.short, torch.where(ended.short > 0, ended.short, ended.start)
+
+
+@dataclass(frozen=True)
 class Skip:
     """Take no step, and begin anew from the start value: one bad batch must not freeze the client."""
 

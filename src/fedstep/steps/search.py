@@ -17,7 +17,7 @@ from fedstep.steps.cadence import Always, Cadence
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.proposals import Proposal
 from fedstep.steps.references import Current, Reference
-from fedstep.steps.resets import Failure, Grow, Reset, Skip
+from fedstep.steps.resets import Failure, Grow, Reset, Settle
 from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
 from fedstep.steps.trial import Bracket, Ended, Point, Took, Trial
 
@@ -35,7 +35,8 @@ class LineSearch(StepRule):
     `share` with the geometric mean of the last steps of the clients of the round before: one number, sent with the model.
 
     Conditions that know steps that are too short too choose the next trial by a `proposal` (None: the condition's own). No trial
-    is longer than max_step; a step that is too short there is taken, for want of a longer one.
+    is longer than max_step; a step that is too short there is taken, for want of a longer one. A search ends without a good step
+    once too short and too long lie within the relative `tolerance`: close to a minimum rounding leaves nothing between them.
 
     `largest` replaces the grid by the largest acceptable step in (0, max_step], to the relative `tolerance`, provided the
     acceptable steps form an interval (convex f): the paper's analysis assumes it. It begins every search at the start value.
@@ -52,7 +53,7 @@ class LineSearch(StepRule):
     shrink: float = 0.9
     trials: int = 100
     start: float | None = None
-    failure: Failure = Skip()
+    failure: Failure = Settle()
     largest: bool = False
     tolerance: float = 1e-3
     carry: bool = False
@@ -126,7 +127,7 @@ class LineSearch(StepRule):
         noise = self.slack * torch.finfo(f.dtype).eps * reference.abs()
         found = self._try(phi.along(x, d), Trial(first, f, f, slope, reference, decline, noise), begin)
         failed = ~still & ~trust & (found.step == 0)
-        fallback, restart = self.failure(Ended(found.tried, found.following, start))
+        fallback, restart = self.failure(Ended(found.tried, found.following, found.short, start))
         step = torch.where(failed & begin, fallback, found.step)
 
         kept = torch.where(failed, torch.where(begin, restart, start), step)
@@ -147,6 +148,7 @@ class LineSearch(StepRule):
     def _try(self, ray: Ray, trial: Trial, active: Tensor) -> Found:
         """The loop, beginning at the trial's eta."""
         propose, eta = self.proposal or self.condition.proposal, trial.eta
+        tolerance = 0.0 if self.largest else self.tolerance
         accepted, tried, below = torch.zeros_like(eta), torch.zeros_like(eta), torch.zeros_like(eta)
         reached, above = trial.f, torch.full_like(eta, inf)
         trials, slopes = (torch.zeros_like(eta, dtype=torch.int64) for _ in range(2))
@@ -169,9 +171,10 @@ class LineSearch(StepRule):
             active = active & (verdict != 0)
             above = torch.where(active & (verdict > 0), eta, above)
             below = torch.where(active & (verdict < 0), eta, below)
-            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink))
+            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink, tolerance))
+            active = active & (following > 0)
             eta = torch.where(active, following.clamp(max=self.max_step), eta)
-        return Found(accepted, reached, tried, eta, trials, slopes)
+        return Found(accepted, reached, tried, eta, below, trials, slopes)
 
     def _bend(self, ray: Ray, trial: Trial, passed: Tensor, verdict: Tensor) -> Tensor:
         """Verdicts with the slopes of the trials whose values passed; a slope that is not finite counts as too long."""
@@ -190,6 +193,7 @@ class Found:
     value: Scalar  # phi there
     tried: Scalar  # the last trial, 0 where its value was not finite
     following: Scalar  # the trial that would have come next
+    short: Scalar  # the longest trial that was only too short, 0: none
     trials: Tensor
     slopes: Tensor
 
