@@ -1,0 +1,342 @@
+"""Time the competitors on the workloads, taking turns, and print ratios to the bare torch loop.
+
+    python benchmarks/envs.py            once: an environment for every peer
+    python benchmarks/run.py             all workloads
+    python benchmarks/run.py w1 --only fedstep pfl
+
+Every competitor is a process of its own that waits while the others work. In every repetition each is asked once, so that
+whatever slows the machine down meets all of them; ratios are formed within a repetition, and their median is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from machine import machine, write
+
+HERE = Path(__file__).resolve().parent
+BASE = "bare torch t1"
+BURST = 0.5  # seconds that a request should last at least: short rounds are asked for several at a time
+PATIENCE = 60.0  # seconds after which a slow competitor is asked no more, once it has been asked MINIMUM times
+MINIMUM = 3
+ORDER = ("bare_torch", "bare_sls", "fedstep_fit", "flower", "pfl", "jax_scan", "fedjax", "jaxopt_armijo")
+
+
+class Failed(Exception):
+    """A competitor cannot go on; the message is its reason."""
+
+
+@dataclass
+class Entry:
+    """A competitor in one run, and what it answered."""
+
+    name: str
+    file: str
+    environment: str
+    options: dict[str, Any]
+    versions: dict[str, str] = field(default_factory=dict)
+    ready: float = 0.0  # seconds from the start of the process until it waits for its first round
+    first_done: float = 0.0  # until its first round was done
+    first: dict[str, Any] = field(default_factory=dict)
+    replies: list[dict[str, Any] | None] = field(default_factory=list)  # None: not asked in this repetition
+
+    def taken(self) -> float:
+        return sum(r["wall"] * r["rounds"] for r in self.replies if r)
+
+
+def entries(
+    workload: str, only: Sequence[str], folder: Path = HERE / "competitors"
+) -> tuple[list[Entry], dict[str, str]]:
+    """Who takes part in a workload, and who does not and why. The files are read, not imported: their packages are not here."""
+    found, skipped = [], {}
+    files = [path.stem for path in sorted(folder.glob("[!_]*.py"))]
+    for file in sorted(files, key=lambda f: ORDER.index(f) if f in ORDER else len(ORDER)):
+        facts = constants(folder / f"{file}.py")
+        for name, options in facts["VARIANTS"].items():
+            if name != BASE and only and not any(word.lower() in name.lower() for word in only):
+                continue
+            if workload in facts["WORKLOADS"]:
+                found.append(Entry(name, file, facts["ENVIRONMENT"], options))
+            elif workload in facts.get("SKIPPED", {}):
+                skipped[name] = facts["SKIPPED"][workload]
+    return found, skipped
+
+
+def constants(path: Path) -> dict[str, Any]:
+    """The literal values that a file assigns to capital names."""
+    values = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
+            try:
+                values[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return values
+
+
+def python_of(environment: str, envs: Path) -> str:
+    own = envs / environment / "bin" / "python"
+    if own.exists():
+        return str(own)
+    if environment == "torch":
+        return sys.executable
+    raise Failed(f"no environment {own}: run benchmarks/envs.py")
+
+
+class Process:
+    """A running competitor."""
+
+    def __init__(self, entry: Entry, workload: str, scale: str, envs: Path, limit: float) -> None:
+        self.entry, self.limit, self.errors = entry, limit, tempfile.TemporaryFile("w+")  # noqa: SIM115
+        options = json.dumps(entry.options)
+        command = [python_of(entry.environment, envs), str(HERE / "serve.py"), entry.file, workload, scale, options]
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        path = os.pathsep.join([str(HERE), str(HERE.parent / "src")])
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+        self.born = time.perf_counter()
+        self.process = subprocess.Popen(command, text=True, env={**os.environ, **threads, "PYTHONPATH": path}, **pipes)
+        entry.versions = self._hear()["versions"]
+        entry.ready = time.perf_counter() - self.born
+        entry.first = self.ask(1)
+        entry.first_done = time.perf_counter() - self.born
+
+    def ask(self, rounds: int) -> dict[str, Any]:
+        """Have some rounds run; seconds in the reply are a round's."""
+        assert self.process.stdin
+        try:
+            print(json.dumps({"rounds": rounds}), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            raise Failed(self._last_words()) from None
+        return {**self._hear(), "rounds": rounds}
+
+    def _hear(self) -> dict[str, Any]:
+        assert self.process.stdout
+        if not select.select([self.process.stdout], [], [], self.limit)[0]:
+            what = "a round" if self.entry.ready else "its start"
+            self.end()
+            raise Failed(f"{what} was not done after {self.limit:.0f} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failed(self._last_words())
+        return json.loads(line)
+
+    def _last_words(self) -> str:
+        self.process.wait()
+        self.errors.seek(0)
+        lines = [line.strip() for line in self.errors if line.strip()]
+        said = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no message")
+        return said[:200]
+
+    def end(self) -> None:
+        """Let it finish; if it does not, end it and what it started."""
+        family = descendants(self.process.pid)
+        try:
+            assert self.process.stdin
+            print(json.dumps({"end": True}), file=self.process.stdin, flush=True)
+            self.process.stdin.close()
+            self.process.wait(timeout=0 if self.entry.first_done == 0 else 30)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+        for pid in family:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                continue
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below a process."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found, new = set[int](), {pid}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return sorted(found)
+
+
+def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], dict[str, str]]:
+    """Start everybody, then take turns."""
+    chosen, failed = entries(workload, options.only)
+    running: list[Process] = []
+    try:
+        for entry in chosen:
+            entry.options |= {"scale": options.scale} if entry.options.get("scale") else {}
+            try:
+                running.append(Process(entry, workload, options.scale, options.envs, options.limit))
+                note(f"{workload}  {entry.name}: first round done {entry.first_done:.1f} s after the start")
+            except Failed as error:
+                failed[entry.name] = str(error)
+                note(f"{workload}  {entry.name}: {error}")
+        bursts = {}
+        for process in running:
+            last = process.entry.first
+            if (
+                last["wall"] < 3
+            ):  # the first round is a warm-up; where it was short, a second one tells how short they are
+                last = process.ask(1)
+            # searches get cheaper from round to round, so they are all asked for single rounds: the same ones
+            short = "trials" not in last
+            bursts[process.entry.name] = max(1, min(50, round(options.burst / last["wall"]))) if short else 1
+        for repetition in range(options.repetitions):
+            for process in list(running):
+                entry = process.entry
+                if repetition >= MINIMUM and entry.name != BASE and entry.taken() > PATIENCE:
+                    entry.replies.append(None)
+                    continue
+                try:
+                    entry.replies.append(process.ask(bursts[entry.name]))
+                except Failed as error:
+                    failed[entry.name] = str(error)
+                    running.remove(process)
+            note(f"{workload}  repetition {repetition + 1} of {options.repetitions}")
+    finally:
+        for process in running:
+            process.end()
+    return [entry for entry in chosen if entry.name not in failed], failed
+
+
+def ratios(mine: Sequence[dict[str, Any] | None], base: Sequence[dict[str, Any] | None], key: str) -> list[float]:
+    """Mine over the base's, repetition by repetition."""
+    return [m[key] / b[key] for m, b in zip(mine, base, strict=True) if m and b and b[key] > 0]
+
+
+def row(entry: Entry, base: Entry) -> dict[str, Any]:
+    """What the table shows of a competitor."""
+    asked = [r for r in entry.replies if r]
+    wall = ratios(entry.replies, base.replies, "wall")
+    trials = [r["trials"] for r in asked if r.get("trials")]
+    return {
+        "name": entry.name,
+        "wall ratio": median(wall),
+        "wall ratio from": min(wall),
+        "wall ratio to": max(wall),
+        "cpu ratio": median(ratios(entry.replies, base.replies, "cpu")),
+        "seconds a round": median(r["wall"] for r in asked),
+        "ready": entry.ready,
+        "first round done": entry.first_done,
+        "first round": entry.first["wall"],
+        "memory": max(r["memory"] for r in [entry.first, *asked]),
+        "trials": sum(trials) / len(trials) if trials else None,
+        "batches": entry.first["batches"],
+        "loss": entry.first.get("loss"),
+        "loss after": entry.first.get("after"),
+    }
+
+
+def unequal(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Those who did another number of batches than the base: their times mean nothing."""
+    base = next(r for r in rows if r["name"] == BASE)
+    return [
+        f"{r['name']}: {r['batches']} batches, not {base['batches']}" for r in rows if r["batches"] != base["batches"]
+    ]
+
+
+def table(rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> str:
+    """Markdown."""
+    heads = (
+        "",
+        "wall ratio",
+        "CPU ratio",
+        "s a round",
+        "start to first round done",
+        "first round",
+        "memory",
+        "trials",
+        "loss",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    for r in rows:
+        loss = "-" if r["loss"] is None else f"{r['loss']:.3f}"
+        cells = (
+            r["name"],
+            f"{r['wall ratio']:.3f} ({r['wall ratio from']:.3f} to {r['wall ratio to']:.3f})",
+            f"{r['cpu ratio']:.3f}",
+            f"{r['seconds a round']:.4g}",
+            f"{r['first round done']:.1f} s",
+            f"{r['first round']:.2f} s",
+            f"{r['memory'] / 2**20:,.0f} MB",
+            "-" if r["trials"] is None else f"{r['trials']:.2f}",
+            loss if r["loss after"] is None else f"{r['loss after']:.3f} after",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    if failed:
+        lines += ["", "Not measured:", *(f"- {name}: {reason}" for name, reason in failed.items())]
+    return "\n".join(lines)
+
+
+def page(workload: str, options: argparse.Namespace, rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> str:
+    here, summary = machine(), (HERE / "workloads" / f"{workload}.py").read_text().split('"""')[1].strip()
+    return (
+        "\n\n".join(
+            [
+                f"# {workload}",
+                summary,
+                f"`python benchmarks/run.py {workload}`, {here['date']}, {here['cpu']}, {here['cores']} cores, scale "
+                f"{options.scale}. Ratios are to {BASE}, median (and range) of {options.repetitions} repetitions taken in turns. "
+                "Memory is the peak of the whole process tree, trials are a step's, loss is the mean over the batches of the first "
+                "round: everyone begins at the same point, so it tells whether the same work was done.",
+                table(rows, failed),
+            ]
+        )
+        + "\n"
+    )
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    known = sorted((p.stem for p in (HERE / "workloads").glob("[!_]*.py")), key=lambda n: (n == "empty", n))
+    parser = argparse.ArgumentParser(description="Time the competitors on the workloads, taking turns.")
+    parser.add_argument("workloads", nargs="*", metavar="workload", help=f"of {', '.join(known)} (default: all)")
+    parser.add_argument("--only", nargs="+", default=[], help="competitors whose name contains one of these words")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--scale", choices=("full", "smoke"), default="full")
+    parser.add_argument("--limit", type=float, default=180, help="seconds a start or a request may take (default: 180)")
+    parser.add_argument("--burst", type=float, default=BURST, help=f"seconds a request should last (default: {BURST})")
+    parser.add_argument("--envs", type=Path, default=HERE / ".envs", help="where envs.py has put the environments")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="where the tables go")
+    options = parser.parse_args(argv)
+    if unknown := set(options.workloads) - set(known):
+        parser.error(f"no workload {', '.join(sorted(unknown))}: choose of {', '.join(known)}")
+    wrong = 0
+    for workload in options.workloads or known:
+        done, failed = compete(workload, options)
+        base = next((entry for entry in done if entry.name == BASE), None)
+        if base is None:
+            note(f"{workload}: {BASE} failed: {failed.get(BASE)}")
+            return 1
+        rows = [row(entry, base) for entry in done]
+        for text in unequal(rows):
+            note(f"{workload}  NOT THE SAME WORK  {text}")
+            wrong += 1
+        print(f"\n{workload}\n\n{table(rows, failed)}\n", flush=True)
+        data = {"workload": workload, "scale": options.scale, "machine": machine(), "rows": rows, "failed": failed}
+        write(
+            options.out / workload, data | {"entries": [asdict(e) for e in done]}, page(workload, options, rows, failed)
+        )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
