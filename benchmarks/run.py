@@ -292,7 +292,7 @@ def page(workload: str, options: argparse.Namespace, rows: Sequence[dict[str, An
                 summary,
                 f"`python benchmarks/run.py {workload}`, {here['date']}, {here['cpu']}, {here['cores']} cores, scale "
                 f"{options.scale}. Ratios are to {BASE}, median (and range) of {options.repetitions} repetitions taken in turns. "
-                "Memory is the peak of the whole process tree, trials are a step's, loss is the mean over the batches of the first "
+                "Memory is the peak of the process tree, trials are a step's, loss is the mean over the batches of the first "
                 "round: everyone begins at the same point, so it tells whether the same work was done.",
                 table(rows, failed),
             ]
