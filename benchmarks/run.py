@@ -29,7 +29,11 @@ from machine import machine, write
 
 HERE = Path(__file__).resolve().parent
 BASE = "bare torch t1"
-BURST = 0.5  # seconds that a request should last at least: short rounds are asked for several at a time
+BURST = (
+    0.5  # seconds that a request should last: short rounds are asked for several at a time. Searches need fewer trials
+)
+# from round to round, so they are asked for single rounds and compared in the same ones
+WARM = 3.0  # seconds: where the first round was shorter, a second one warms up and tells how long rounds are
 PATIENCE = 60.0  # seconds after which a slow competitor is asked no more, once it has been asked MINIMUM times
 MINIMUM = 3
 ORDER = ("bare_torch", "bare_sls", "fedstep_fit", "flower", "pfl", "jax_scan", "fedjax", "jaxopt_armijo")
@@ -68,7 +72,7 @@ def entries(
         for name, options in facts["VARIANTS"].items():
             if name != BASE and only and not any(word.lower() in name.lower() for word in only):
                 continue
-            if workload in facts["WORKLOADS"]:
+            if workload in facts.get("ONLY", {}).get(name, facts["WORKLOADS"]):
                 found.append(Entry(name, file, facts["ENVIRONMENT"], options))
             elif workload in facts.get("SKIPPED", {}):
                 skipped[name] = facts["SKIPPED"][workload]
@@ -134,7 +138,7 @@ class Process:
         return json.loads(line)
 
     def _last_words(self) -> str:
-        self.process.wait()
+        self.end()
         self.errors.seek(0)
         lines = [line.strip() for line in self.errors if line.strip()]
         said = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no message")
@@ -151,26 +155,30 @@ class Process:
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-        for pid in family:
-            try:
+        for pid, born in family.items():
+            if processes().get(pid, (0, 0))[1] == born:  # the number may have gone to somebody else meanwhile
                 os.kill(pid, 9)
-            except ProcessLookupError:
-                continue
 
 
-def descendants(pid: int) -> list[int]:
-    """Processes below a process."""
-    parents = {}
+def processes() -> dict[int, tuple[int, int]]:
+    """Parent and time of birth of everything that runs."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+            fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-    found, new = set[int](), {pid}
+        found[int(path.parent.name)] = int(fields[1]), int(fields[19])
+    return found
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """Processes below a process, and when they were born."""
+    everyone, found, new = processes(), set[int](), {pid}
     while new:
-        new = {child for child, parent in parents.items() if parent in new} - found
+        new = {child for child, (parent, _) in everyone.items() if parent in new} - found
         found |= new
-    return sorted(found)
+    return {child: everyone[child][1] for child in found}
 
 
 def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], dict[str, str]]:
@@ -186,32 +194,32 @@ def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], di
             except Failed as error:
                 failed[entry.name] = str(error)
                 note(f"{workload}  {entry.name}: {error}")
-        bursts = {}
-        for process in running:
-            last = process.entry.first
-            if (
-                last["wall"] < 3
-            ):  # the first round is a warm-up; where it was short, a second one tells how short they are
-                last = process.ask(1)
-            # searches get cheaper from round to round, so they are all asked for single rounds: the same ones
-            short = "trials" not in last
-            bursts[process.entry.name] = max(1, min(50, round(options.burst / last["wall"]))) if short else 1
-        for repetition in range(options.repetitions):
+        bursts = {process.entry.name: 1 for process in running}
+        for repetition in range(-1, options.repetitions):
             for process in list(running):
                 entry = process.entry
                 if repetition >= MINIMUM and entry.name != BASE and entry.taken() > PATIENCE:
                     entry.replies.append(None)
                     continue
                 try:
-                    entry.replies.append(process.ask(bursts[entry.name]))
+                    if repetition >= 0:
+                        entry.replies.append(process.ask(bursts[entry.name]))
+                    elif entry.first["wall"] < WARM and "trials" not in entry.first:
+                        bursts[entry.name] = burst(process.ask(1)["wall"], options.burst)
                 except Failed as error:
                     failed[entry.name] = str(error)
                     running.remove(process)
-            note(f"{workload}  repetition {repetition + 1} of {options.repetitions}")
+            if repetition >= 0:
+                note(f"{workload}  repetition {repetition + 1} of {options.repetitions}")
     finally:
         for process in running:
             process.end()
     return [entry for entry in chosen if entry.name not in failed], failed
+
+
+def burst(seconds: float, wanted: float) -> int:
+    """How many rounds to ask for at a time."""
+    return max(1, min(50, round(wanted / seconds)))
 
 
 def ratios(mine: Sequence[dict[str, Any] | None], base: Sequence[dict[str, Any] | None], key: str) -> list[float]:
@@ -312,7 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[], help="competitors whose name contains one of these words")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--scale", choices=("full", "smoke"), default="full")
-    parser.add_argument("--limit", type=float, default=180, help="seconds a start or a request may take (default: 180)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a start or a request may take (default: 300)")
     parser.add_argument("--burst", type=float, default=BURST, help=f"seconds a request should last (default: {BURST})")
     parser.add_argument("--envs", type=Path, default=HERE / ".envs", help="where envs.py has put the environments")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where the tables go")

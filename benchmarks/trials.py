@@ -92,6 +92,10 @@ def main() -> None:
     write(options.out / f"trials-{options.data}", {"machine": here, "rows": rows}, page)
 
 
+def shown(trials: float) -> str:
+    return f"{trials:.2f}" if trials else "-"
+
+
 def table(rows: dict[str, list[dict]], plain: str) -> str:
     heads = [
         "method",
@@ -112,7 +116,7 @@ def table(rows: dict[str, list[dict]], plain: str) -> str:
         cost = [r["cpu"] / p["cpu"] for r, p in zip(series, rows[plain], strict=True)]
         cells = [
             method,
-            *(f"{t:.2f}" for t in trials[:3]),
+            *(shown(t) for t in trials[:3]),
             *["-"] * (3 - len(trials[:3])),
             f"{sum(late) / len(late):.2f}",
         ]

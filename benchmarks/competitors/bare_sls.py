@@ -20,6 +20,7 @@ ENVIRONMENT = "torch"
 PACKAGES = ("torch",)
 VARIANTS = {"bare search": {}, "bare search, seeded": {"seeded": True}}
 WORKLOADS = ("w1", "w2", "w3")
+ONLY = {"bare search, seeded": ("w1",)}
 
 MAX_STEP, SHRINK, C, GROW, TRIALS = 10.0, 0.9, 0.1, 2.0, 100
 

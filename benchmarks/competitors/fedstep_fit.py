@@ -19,6 +19,7 @@ VARIANTS = {
     "fedstep FedSLS p2": {"method": "fedsls", "workers": 2},
 }
 WORKLOADS = ("w1", "w2", "w3", "empty")
+ONLY = {"fedstep FedSLS": ("w1", "w2", "w3"), "fedstep FedSLS p2": ("w1", "w2", "w3")}
 
 ENDLESS = 10**9
 

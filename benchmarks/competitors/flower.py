@@ -43,6 +43,8 @@ def compete(work, rounds, scale="full"):
             time.sleep(0.1)  # a first round with nodes missing would do less work
         for done in rounds:
             result = strategy.start(grid, arrays, num_rounds=1)
+            if 1 not in result.train_metrics_clientapp:
+                raise RuntimeError("RuntimeError: a round of Flower gave no results; its log says why")
             arrays, metrics = result.arrays, result.train_metrics_clientapp[1]
             done(batches=int(metrics["batches"]), loss=metrics["losses"] / metrics["batches"])
 
