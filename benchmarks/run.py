@@ -130,7 +130,7 @@ class Process:
         assert self.process.stdout
         if not select.select([self.process.stdout], [], [], self.limit)[0]:
             what = "a round" if self.entry.ready else "its start"
-            self.end()
+            self.end(patience=0)
             raise Failed(f"{what} was not done after {self.limit:.0f} s")
         line = self.process.stdout.readline()
         if not line:
@@ -141,17 +141,19 @@ class Process:
         self.end()
         self.errors.seek(0)
         lines = [line.strip() for line in self.errors if line.strip()]
+        for line in lines[-20:]:
+            note(f"    {line}")
         said = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no message")
         return said[:200]
 
-    def end(self) -> None:
+    def end(self, patience: float = 30) -> None:
         """Let it finish; if it does not, end it and what it started."""
         family = descendants(self.process.pid)
         try:
             assert self.process.stdin
             print(json.dumps({"end": True}), file=self.process.stdin, flush=True)
             self.process.stdin.close()
-            self.process.wait(timeout=0 if self.entry.first_done == 0 else 30)
+            self.process.wait(timeout=patience)
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
