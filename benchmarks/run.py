@@ -34,7 +34,7 @@ BURST = (
 )
 # from round to round, so they are asked for single rounds and compared in the same ones
 WARM = 3.0  # seconds: where the first round was shorter, a second one warms up and tells how long rounds are
-PATIENCE = 60.0  # seconds after which a slow competitor is asked no more, once it has been asked MINIMUM times
+PATIENCE = 30.0  # seconds after which a slow competitor is asked no more, once it has been asked MINIMUM times
 MINIMUM = 3
 ORDER = ("bare_torch", "bare_sls", "fedstep_fit", "flower", "pfl", "jax_scan", "fedjax", "jaxopt_armijo")
 
@@ -200,7 +200,7 @@ def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], di
         for repetition in range(-1, options.repetitions):
             for process in list(running):
                 entry = process.entry
-                if repetition >= MINIMUM and entry.name != BASE and entry.taken() > PATIENCE:
+                if repetition >= MINIMUM and entry.name != BASE and entry.taken() > options.patience:
                     entry.replies.append(None)
                     continue
                 try:
@@ -324,6 +324,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", choices=("full", "smoke"), default="full")
     parser.add_argument("--limit", type=float, default=300, help="seconds a start or a request may take (default: 300)")
     parser.add_argument("--burst", type=float, default=BURST, help=f"seconds a request should last (default: {BURST})")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        help=f"seconds of repetitions after which a slow competitor rests, from the fourth on (default: {PATIENCE:.0f})",
+    )
     parser.add_argument("--envs", type=Path, default=HERE / ".envs", help="where envs.py has put the environments")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where the tables go")
     options = parser.parse_args(argv)
