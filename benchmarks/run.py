@@ -97,7 +97,7 @@ def python_of(environment: str, envs: Path) -> str:
         return str(own)
     if environment == "torch":
         return sys.executable
-    raise Failed(f"no environment {own}: run benchmarks/envs.py")
+    raise Failed(f"no environment {environment}: run benchmarks/envs.py")
 
 
 class Process:
