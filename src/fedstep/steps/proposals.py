@@ -40,6 +40,8 @@ class Bisect:
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
         longer = trial.eta / bracket.shrink if self.grow is None else trial.eta * self.grow
         moved = torch.where(verdict > 0, trial.eta * bracket.shrink, longer)
+        if not bool((bracket.below > 0).any()):  # always so under Armijo
+            return moved
         middle = torch.where(bracket.spent, 0.0, (bracket.below + bracket.above) / 2)
         return torch.where(bracket.closed, middle, moved)
 
