@@ -224,7 +224,8 @@ def _armijo(local: LocalSolver) -> tuple[float, float]:
     step = local.step
     if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
         return nan, 0.0
-    grid = isinstance(local.direction, Steepest) and isinstance(step.reference, Current) and not step.largest
+    grid = isinstance(local.direction, Steepest) and isinstance(step.reference, Current)
+    grid = grid and not step.largest and step.proposal is None  # other proposals shrink by factors of their own
     return step.condition.c, step.shrink if grid else 0.0
 
 
