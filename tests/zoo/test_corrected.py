@@ -20,7 +20,7 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.directions import Momentum
-from fedstep.local.preconditioned import Preconditioned
+from fedstep.local.rescaled import Rescaled
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
 from fedstep.steps.divided import Divided
@@ -317,7 +317,7 @@ def test_impossible_settings_are_refused():
         lambda: Dynamic(0.0),
         lambda: FirstMoment(1.0),
         lambda: BothMoments(beta2=-0.1),
-        lambda: Preconditioned(0.0),
+        lambda: Rescaled(0.0),
         lambda: Contrast(-1.0),
         lambda: Contrast(temperature=0.0),
         lambda: Prototypes(-1.0),

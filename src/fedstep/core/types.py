@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -95,6 +95,13 @@ class Forward(Protocol):
     def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
         """A way along x + eta d that is cheaper than a pass a trial, given the output at x; None: there is none."""
         ...
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A model that gives the loss of every sample of one client."""
+
+    def samples(self, x: Vec, batch: Batch) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class FirstMoment:
 
 @dataclass(frozen=True)
 class BothMoments:
-    """m as in FirstMoment and v <- beta2 v + (1 - beta2) g^2, which the direction `Preconditioned` divides by.
+    """m as in FirstMoment and v <- beta2 v + (1 - beta2) g^2, which the direction `Rescaled` divides by.
 
     v begins at 1: with 0, the first round's steps would be divided by eps alone.
     """

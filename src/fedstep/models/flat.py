@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -111,6 +111,14 @@ class FlatModel(ABC):
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         """Loss of each sample (or their mean) from one client's predictions."""
         raise TypeError(f"{type(self).__name__} makes no predictions: it cannot be linear")
+
+    def samples(self, x: Vec, batch: Batch) -> Tensor:
+        """Loss of each sample of one client, `(B,)`, with the random numbers of every other pass of this batch."""
+        with nullcontext() if self.stochastic is False else seeded(int(batch.seed), x.device):
+            losses, _ = self.values(x, batch)
+        if losses.dim() == 0:
+            raise InputError(f"the loss of {type(self).__name__} is a mean already: give one that is a number a sample")
+        return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
 
     def _one(self, x: Vec, batch: Batch) -> Output:
         if self.stochastic is False:

@@ -40,6 +40,8 @@ class Bisect:
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
         longer = trial.eta / bracket.shrink if self.grow is None else trial.eta * self.grow
         moved = torch.where(verdict > 0, trial.eta * bracket.shrink, longer)
+        if not bool((bracket.below > 0).any()):  # always so under Armijo
+            return moved
         middle = torch.where(bracket.spent, 0.0, (bracket.below + bracket.above) / 2)
         return torch.where(bracket.closed, middle, moved)
 
@@ -105,12 +107,12 @@ class Parabola:
     A search that begins far too long ends in two or three trials instead of dozens.
     """
 
-    aim: float = 0.5
+    aim: float = 0.6
     least: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.5")
+            raise InputError(f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
         if not 0 < self.least < 1:
             raise InputError(f"Parabola(least={self.least}): the smallest factor must lie in (0, 1); try 0.1")
 

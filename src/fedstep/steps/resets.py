@@ -122,13 +122,13 @@ class Fitted(Reset):
     no trial that is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
     """
 
-    aim: float = 0.5
+    aim: float = 0.6
     grow: float = 2.0
     memory: float = 0.7
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.5")
+            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
         if not self.grow > 1:
             raise InputError(f"Fitted(grow={self.grow}): the largest factor of one step must be above 1; try 2")
         if not 0 <= self.memory < 1:

@@ -148,33 +148,38 @@ class LineSearch(StepRule):
     def _try(self, ray: Ray, trial: Trial, active: Tensor) -> Found:
         """The loop, beginning at the trial's eta."""
         propose, eta = self.proposal or self.condition.proposal, trial.eta
-        tolerance = 0.0 if self.largest else self.tolerance
-        accepted, tried, below = torch.zeros_like(eta), torch.zeros_like(eta), torch.zeros_like(eta)
-        reached, above = trial.f, torch.full_like(eta, inf)
+        tolerance, two_sided = 0.0 if self.largest else self.tolerance, self.condition.two_sided
+        accepted, below, above = torch.zeros_like(eta), torch.zeros_like(eta), torch.full_like(eta, inf)
+        seen, reached = trial.f, trial.f
         trials, slopes = (torch.zeros_like(eta, dtype=torch.int64) for _ in range(2))
         for k in range(self.trials):
             if not bool(active.any()):
                 break
             trials = trials + active
             trial = replace(trial, eta=eta, value=_some(ray, eta, active))
-            known = torch.isfinite(trial.value)  # a loss of minus infinity is overflow, not success
-            verdict = torch.where(known, self.condition(trial), 1)
+            seen = torch.where(active, trial.value, seen)
+            # a loss of minus infinity is overflow, not success
+            verdict = torch.where(torch.isfinite(trial.value), self.condition(trial), 1)
             if self.condition.asks_slope:
                 passed = active & (verdict == 0)
                 verdict, slopes = self._bend(ray, trial, passed, verdict), slopes + passed
-            verdict = torch.where((verdict < 0) & (eta >= self.max_step), 0, verdict)
+            if two_sided:  # there is nothing longer to try
+                verdict = torch.where((verdict < 0) & (eta >= self.max_step), 0, verdict)
             good = active & (verdict == 0)
-            accepted, reached = torch.where(good, eta, accepted), torch.where(good, trial.value, reached)
-            tried = torch.where(active, torch.where(known, eta, 0.0), tried)
+            accepted = torch.where(good, eta, accepted)
             if self.largest:  # a good step is too short while a bad one stands well above it
+                reached = torch.where(good, trial.value, reached)
                 verdict = verdict - (good & (eta < self.max_step) & (above - eta > self.tolerance * eta)).int()
             active = active & (verdict != 0)
             above = torch.where(active & (verdict > 0), eta, above)
-            below = torch.where(active & (verdict < 0), eta, below)
+            if two_sided or self.largest:
+                below = torch.where(active & (verdict < 0), eta, below)
             following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink, tolerance))
-            active = active & (following > 0)
+            if two_sided:
+                active = active & (following > 0)
             eta = torch.where(active, following.clamp(max=self.max_step), eta)
-        return Found(accepted, reached, tried, eta, below, trials, slopes)
+        tried = torch.where(torch.isfinite(seen), trial.eta, 0.0)
+        return Found(accepted, reached if self.largest else seen, tried, eta, below, trials, slopes)
 
     def _bend(self, ray: Ray, trial: Trial, passed: Tensor, verdict: Tensor) -> Tensor:
         """Verdicts with the slopes of the trials whose values passed; a slope that is not finite counts as too long."""

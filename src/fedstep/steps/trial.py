@@ -57,7 +57,7 @@ class Trial:
         return (self.value - self.f) / (self.eta * self.slope)
 
     def _forgiven(self, wanted: Scalar) -> Scalar:
-        return torch.where(-wanted <= self.noise, self.noise, torch.zeros_like(self.noise))
+        return torch.where(-wanted <= self.noise, self.noise, 0.0)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fedstep.corrections.mimic import BothMoments, FirstMoment, Frozen, Variance
 from fedstep.corrections.normalised import Normalised
 from fedstep.corrections.prototypes import Prototypes
 from fedstep.local.directions import Momentum, Steepest
-from fedstep.local.preconditioned import Preconditioned
+from fedstep.local.rescaled import Rescaled
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
 from fedstep.server.readouts import LastTwo
@@ -184,4 +184,4 @@ def fedproto(step: float = 0.1, weight: float = 1.0, personal: bool = True) -> A
 
 
 def _with_adam(plain: Algorithm, correction: Correction, eps: float) -> Algorithm:
-    return replace(plain, local=replace(plain.local, direction=Preconditioned(eps)), correction=correction)
+    return replace(plain, local=replace(plain.local, direction=Rescaled(eps)), correction=correction)
