@@ -258,6 +258,7 @@ def test_a_method_outside_the_theorems_is_measured_and_bounded_by_nothing():
         ("fedsls(condition=Goldstein())", ["condition=Goldstein"]),
         ("fedsls(reference=Grippo(), reset=Grow(factor=0.5))", ["reference=Grippo", "reset=Grow"]),
         ("fedsls_lean", ["reset=Fitted", "proposal=Parabola"]),
+        ("fedsls_momentum", ["move=Inertia"]),
         ("fedsls(correction=MeanControl(), codec=TopK())", ["correction=MeanControl", "codec=TopK"]),
     ],
 )

@@ -9,6 +9,7 @@ from math import nan
 from fedstep.algorithm import Algorithm
 from fedstep.corrections.base import Correction
 from fedstep.local.directions import Steepest
+from fedstep.local.moves import Straight
 from fedstep.local.oracles import Autograd
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import L2
@@ -90,6 +91,7 @@ def not_covered(alg: Algorithm) -> list[str]:
         "server": (alg.server, isinstance(alg.server, Step | Extrapolate)),
         "direction": (local.direction, isinstance(local.direction, Steepest)),
         "oracle": (local.oracle, isinstance(local.oracle, Autograd)),
+        "move": (local.move, isinstance(local.move, Straight)),
         "local": (local, type(local) is LocalSolver),
         "correction": (alg.correction, type(alg.correction) is Correction),
         "codec": (alg.codec, isinstance(alg.codec, Plain)),
