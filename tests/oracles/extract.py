@@ -19,10 +19,14 @@ KEEP = {
     ],
     "stochastic_stepsizes": [""],
     "fedsls_fedexpsls_server": ["fedavg", "fedexp", "fedprox(exp)", "fedsls/minibatch4_inorder", "fedexpsls/"],
-    "fedexp_main_server": ["fedavg/override", "fedprox(exp)", "fedadagrad", "fedadam/override", "fedavgm/override"],
+    "fedexp_main_server": ["fedavg/override", "fedprox(exp)", "fedadagrad", "fedadam/override", "fedavgm/override",
+                           "scaffold", "fedavgm(exp)"],
+    "fl_quadratics_derived": [""],
     "toy_fig1_authors": [""],
     "toy_paper_literal_derived": ["opt0_c0.1", "opt1_c0.5", "bn0.1"],
     "server_optimizers_derived": [""],
+    "flower_server_optimizers": [""],
+    "fedexprox_derived": ["gamma0.1", "gamma10.0"],
 }  # fmt: skip
 ROUNDS = 4
 

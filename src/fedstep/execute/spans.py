@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from fedstep.core.vec import Vec
@@ -21,7 +22,7 @@ LIMIT = 512 * 2**20  # bytes of Gram matrices kept; the least recently used go f
 def spans(task: Task) -> bool:
     """Whether the dual form is the same algorithm: a linear model, and parts that need sums and inner products only."""
     model, alg = task.model, task.algorithm
-    parts = (alg.local.step, alg.local.direction, alg.local.oracle)
+    parts = (alg.local, alg.local.step, alg.local.direction, alg.local.oracle, alg.local.move)
     return (
         isinstance(model, ModuleModel)
         and model.linear
@@ -31,6 +32,8 @@ def spans(task: Task) -> bool:
         and not alg.local.terms
         and not alg.correction.terms()
         and type(alg.correction).start is Correction.start
+        and type(alg.correction).prepare is Correction.prepare
+        and not any(name.startswith("direction.") for name in alg.correction.shared_init(torch.zeros(1)))
         and all(getattr(part, "intrinsic", False) for part in parts)
     )
 

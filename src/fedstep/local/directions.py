@@ -17,10 +17,13 @@ class Direction(Protocol):
 
     def init(self, x: Vec) -> dict[str, Tensor]: ...
     def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]: ...
+    def travel(self, d: Vec, state: State) -> Vec:
+        """The way to go once the step along d is found, given the state after `apply`: along d, unless a part differs."""
+        return d
 
 
 @dataclass(frozen=True)
-class Steepest:
+class Steepest(Direction):
     """d itself: the negative gradient."""
 
     intrinsic: ClassVar[bool] = True  # uses vectors through sums only, so that any coordinates serve
@@ -33,7 +36,7 @@ class Steepest:
 
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Direction):
     """Shorten d to the given norm: d * min(1, norm / (|d| + 1e-6)), as torch clips gradients."""
 
     norm: float = 10.0
@@ -50,7 +53,7 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Decay:
+class Decay(Direction):
     """d - weight * x: weight decay as optimisers apply it, after clipping and outside the loss.
 
     A line search does not see it; use the term `L2` there.
@@ -66,7 +69,7 @@ class Decay:
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(Direction):
     """v <- beta v + d, go along v (heavy ball on the client, forgotten at the end of the round).
 
     v need not be a descent direction of the batch at hand; a line search then takes no step and counts a failure.
@@ -88,10 +91,18 @@ class Momentum:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """Several directions, first to last: `Chain((Clip(10), Decay(1e-4)))`."""
+class Chain(Direction):
+    """Several directions, first to last: `Chain((Clip(10), Decay(1e-4)))`.
+
+    A part that travels another way than it searches can only be the last.
+    """
 
     parts: tuple[Direction, ...]
+
+    def __post_init__(self) -> None:
+        for part in self.parts[:-1]:
+            if type(part).travel is not Direction.travel:
+                raise InputError(f"Chain: {type(part).__name__} travels another way than it searches; put it last")
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {k: v for i, part in enumerate(self.parts) for k, v in prefixed(f"{i}.", part.init(x)).items()}
@@ -102,3 +113,7 @@ class Chain:
             d, new = part.apply(d, x, under(f"{i}.", state))
             after |= prefixed(f"{i}.", new)
         return d, after
+
+    def travel(self, d: Vec, state: State) -> Vec:
+        last = len(self.parts) - 1
+        return self.parts[last].travel(d, under(f"{last}.", state)) if self.parts else d

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from fedstep.core.types import Batch, Context, Line, Output
-from fedstep.core.vec import Scalar, Vec, scale
+from fedstep.core.errors import InputError
+from fedstep.core.types import Batch, Context, Line, Output, Sampled
+from fedstep.core.vec import Scalar, Vec, dot, scale
 from fedstep.local.terms import Term
+
+
+@dataclass
+class Work:
+    """Passes besides one gradient a step and one forward a trial, summed over clients and steps."""
+
+    forwards: int = 0
+    backwards: int = 0
+
+    def add(self, clients: int, forwards: int, backwards: int) -> None:
+        self.forwards += clients * forwards
+        self.backwards += clients * backwards
 
 
 @dataclass(frozen=True)
@@ -19,6 +32,8 @@ class Objective:
     ctx: Context
     batch: Batch
     terms: tuple[Term, ...] = ()
+    work: Work = field(default_factory=Work, repr=False, compare=False)
+    _first: list[Output] = field(default_factory=list, repr=False, compare=False)
     _last: list[tuple[Vec, Output]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -29,10 +44,25 @@ class Objective:
     def share(self) -> Scalar:
         return self.batch.share
 
+    @property
+    def steps(self) -> Scalar:
+        if self.batch.steps is None:
+            raise InputError(
+                "a step that depends on the number of local steps needs batches that know it (Batch.steps)"
+            )
+        return self.batch.steps
+
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)
         self._last[:] = [(x.detach(), out)]
+        if not self._first:
+            self._first.append(out)
         return self.value(x, out)
+
+    @property
+    def output(self) -> Output:
+        """What the model gave in the first pass, that of the gradient."""
+        return self._first[0]
 
     def value(self, x: Vec, out: Output) -> Scalar:
         """phi at x, given the model's output there."""
@@ -49,7 +79,47 @@ class Objective:
         return self.ctx.forward.norm_sq(g, self.batch)
 
     def rows(self, index: Tensor) -> Objective:
-        return Objective(self.ctx.rows(index), self.batch.rows(index), self.terms)
+        return Objective(self.ctx.rows(index), self.batch.rows(index), self.terms, self.work)
+
+    def gradient(self, x: Vec) -> tuple[Scalar, Vec]:
+        """Value and gradient at x; in a block every row depends on its own client only, so one pass serves all."""
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_()
+            f = self(leaf)
+            (g,) = torch.autograd.grad(f.sum(), leaf)
+        return f.detach(), g
+
+    def noisy(self, x: Vec, d: Vec) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+        """phi and its slope along d, and the variances of both as means over the samples.
+
+        One forward and two backward passes (the second through the first, for the slope of every sample). A block is run row by
+        row. The terms are added free of noise.
+        """
+        if x.dim() > 1:
+            each = [self._row(i).noisy(x[i], d[i]) for i in range(len(x))]
+            return tuple(torch.stack(column) for column in zip(*each, strict=True))  # type: ignore[return-value]
+        model = self.ctx.forward
+        if not isinstance(model, Sampled):
+            raise InputError(f"{type(model).__name__} does not give the loss of every sample")
+
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_()
+            losses = model.samples(leaf, self.batch)
+            value = self.value(leaf, Output(losses.mean()))
+            weights = torch.ones_like(
+                losses, requires_grad=True
+            )  # the slope of <weights, losses> is linear in the weights
+            (pulled,) = torch.autograd.grad(dot(losses, weights), leaf, create_graph=True)
+            (slopes,) = torch.autograd.grad(dot(pulled, d), weights)
+            extra = value - losses.mean()
+            tilt = dot(torch.autograd.grad(extra, leaf)[0], d) if self.terms else 0.0
+        few = len(losses) < 2
+        var, bend = (v.new_zeros(()) if few else v.var() / len(v) for v in (losses.detach(), slopes))
+        return value.detach(), slopes.mean() + tilt, var, bend
+
+    def _row(self, i: int) -> Objective:
+        own = replace(self.ctx, memory={name: value[i] for name, value in self.ctx.memory.items()})
+        return Objective(own, self.batch.row(i), self.terms, self.work)
 
     def along(self, x: Vec, d: Vec) -> Segment:
         return Segment(self, x, d, self._line(x, d))

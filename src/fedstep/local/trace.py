@@ -22,6 +22,8 @@ class Trace:
     forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
     slopes: Tensor | None = None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
+    more_forwards: int = 0  # of all clients and steps together: gradients elsewhere than at the point and at trials
+    more_backwards: int = 0
 
     @property
     def steps(self) -> Scalar:
@@ -40,11 +42,11 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes
+        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes + self.more_forwards
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards + self._slopes
+        return int(self.live.sum()) * self.backwards + self._slopes + self.more_backwards
 
     @property
     def _slopes(self) -> int:
@@ -54,3 +56,11 @@ class Trace:
     def mean_loss(self) -> Scalar:
         """Mean of phi over the client's local steps."""
         return torch.where(self.live, self.losses, 0.0).sum(-1) / self.steps
+
+    @property
+    def last_loss(self) -> Scalar:
+        """phi where it was evaluated last, per client; 0 without any step."""
+        if self.live.shape[-1] == 0:
+            return self.sizes.new_zeros(self.sizes.shape[:-1])
+        place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
+        return self.losses.gather(-1, place).squeeze(-1)

@@ -4,24 +4,92 @@ Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t t
 Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors` has the variants of the published programs.
 """
 
-from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
+from fedstep.zoo.adaptive import fedadagrad, fedadagrad_flower, fedadam, fedadam_flower, fedams, fedyogi, fedyogi_flower
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
-from fedstep.zoo.search import fedexpsls, fedsls
+from fedstep.zoo.compressed import fedcams
+from fedstep.zoo.corrected import (
+    feddane,
+    feddyn,
+    fedlin,
+    fednova,
+    fedproto,
+    mime,
+    mime_adam,
+    mimelite,
+    mimelite_adam,
+    moon,
+    scaffold,
+    scaffold_exp,
+)
+from fedstep.zoo.movement import (
+    delta_sgd,
+    fafed,
+    fedadasls,
+    feddfw,
+    feddog,
+    fedlocalasync,
+    fedprobls,
+    fedseg,
+    fedsls_momentum,
+    fedsls_nesterov,
+    fedzo,
+)
+from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
+from fedstep.zoo.search import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
+from fedstep.zoo.servers import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 
 __all__ = [
+    "delta_sgd",
+    "fafed",
     "fedadagrad",
+    "fedadagrad_flower",
     "fedadam",
+    "fedadam_flower",
+    "fedadasls",
+    "fedams",
     "fedavg",
     "fedavgm",
+    "fedcams",
+    "feddane",
     "feddecsps",
+    "feddfw",
+    "feddog",
+    "feddog_server",
+    "feddyn",
     "fedexp",
+    "fedexprox",
+    "fedexprox_grads",
+    "fedexprox_stops",
     "fedexpsls",
+    "fedhyper_g",
+    "fedhyper_gm",
+    "fedhyper_sl",
+    "fedlin",
+    "fedlocalasync",
+    "fednew",
+    "fednova",
     "fedponos",
+    "fedprobls",
+    "fedproto",
     "fedprox",
     "fedprox_exp",
     "fedsalsa",
+    "fedseg",
     "fedsls",
+    "fedsls_lean",
+    "fedsls_momentum",
+    "fedsls_nesterov",
     "fedsps",
     "fedyogi",
+    "fedyogi_flower",
+    "fedzo",
+    "mime",
+    "mime_adam",
+    "mimelite",
+    "mimelite_adam",
+    "moon",
+    "nastya",
+    "scaffold",
+    "scaffold_exp",
 ]

@@ -1,0 +1,231 @@
+"""Methods that change how a client moves: accelerated, preconditioned, adaptive, zeroth order, asynchronous."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from fedstep.algorithm import Algorithm
+from fedstep.local.moves import Decayed, Extragradient, Inertia, Nesterov, Stale, Straight
+from fedstep.local.oracles import TwoPoint
+from fedstep.local.preconditioned import Adagrad, Moment, Preconditioned
+from fedstep.local.solver import LocalSolver
+from fedstep.local.storm import Storm
+from fedstep.local.terms import L2
+from fedstep.server.rules import Step
+from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, SecantStep
+from fedstep.steps.fixed import Constant
+from fedstep.steps.probabilistic import ProbabilisticSearch
+from fedstep.steps.resets import Grow, Reset
+from fedstep.steps.search import LineSearch
+from fedstep.zoo.averaging import fedavg
+from fedstep.zoo.search import fedsls
+
+
+def fedsls_momentum(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    beta: float = 0.6,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """FedSLS clients with Polyak's momentum behind the accepted step.
+
+        x_{k+1} = x_k - eta_k g_k + beta (x_k - x_{k-1}), eta_k as in fedsls;  x_{t+1} = x_t + server_step * D
+
+    Paper: Vaswani et al., Painless Stochastic Gradient, NeurIPS 2019 (the Armijo search with Polyak's acceleration).
+    Special case: beta 0 is FedSLS.
+    """
+    clients = fedsls(c, max_step, shrink, reset, server_step)
+    return replace(clients, local=replace(clients.local, move=Inertia(beta)))
+
+
+def fedsls_nesterov(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    beta: float | None = None,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """FedSLS clients with Nesterov's acceleration behind the accepted step.
+
+        y_{k+1} = x_k - eta_k g_k;  x_{k+1} = y_{k+1} + beta_k (y_{k+1} - y_k), eta_k as in fedsls
+
+    beta None takes beta_k from Nesterov's sequence, as the SLS program computes it: the first step of a round then stays where
+    it is.
+    Paper: Vaswani et al., Painless Stochastic Gradient, NeurIPS 2019 (the Armijo search with Nesterov's acceleration).
+    Special case: beta 0 is FedSLS.
+    """
+    clients = fedsls(c, max_step, shrink, reset, server_step)
+    return replace(clients, local=replace(clients.local, move=Nesterov(beta)))
+
+
+def fedseg(
+    c: float = 0.9,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients take extragradient steps, as long as the gradient changes little over them.
+
+        eta = the first of eta_0, shrink eta_0, ... with (eta / c)^2 |g(x - eta g) - g|^2 <= |eta g|^2
+        x <- x - eta g(x - eta g);  x_{t+1} = x_t + server_step * D
+
+    All gradients of a step are of the same batch.
+    Paper: Vaswani et al., Painless Stochastic Gradient, NeurIPS 2019 (SEG with Lipschitz line-search).
+    Special case: one client, server_step 1: the stochastic extragradient method of the paper.
+    """
+    grid = LineSearch(reset=reset, max_step=max_step, shrink=shrink)
+    return Algorithm(LocalSolver(LipschitzSearch(c, grid), move=Extragradient()), Step(server_step))
+
+
+def fedadasls(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    reset: Reset = Grow(2.0),
+    moment: Moment = Adagrad(),
+    beta: float = 0.0,
+    eps: float = 1e-8,
+    plain: bool = False,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients search along a preconditioned gradient.
+
+        eta = the first of eta_0, shrink eta_0, ... with f(x - eta P g) <= f(x) - c eta <g, P g>,  P = 1 / (sqrt(v) + eps)
+
+    `moment` makes v (Adagrad, RMSProp, Adam, AMSGrad); Adam and AMSGrad search without momentum and travel with it. beta adds
+    Nesterov's constant momentum behind the step (the program's heavy ball). `plain` searches along g and scales the step taken.
+    Paper: Vaswani et al., Adaptive Gradient Methods Converge Faster with Over-Parameterization 2020 (AdaSLS).
+    Special case: a very large eps and max_step: FedSLS with its steps divided by eps.
+    """
+    search = fedsls(c, max_step, shrink, reset, server_step)
+    move = Nesterov(beta) if beta else Straight()
+    return replace(search, local=replace(search.local, direction=Preconditioned(moment, eps, plain), move=move))
+
+
+def feddfw(
+    step: float = 0.1,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    eps: float = 1e-5,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients take Frank-Wolfe steps on the dual of a proximal problem, at most as long as `step`.
+
+        r = weight_decay x;  gamma = clip((f - step <g, r>) / (step |g|^2 + eps), 0, 1)
+        z <- momentum z - step gamma (g + r);  x <- x - step (r + gamma g) + momentum z
+
+    Made for a hinge loss: give the model one. Weight decay is not part of f.
+    Paper: Berrada et al., Deep Frank-Wolfe for Neural Network Optimization, ICLR 2019.
+    Special case: no weight decay, no momentum, a small step: FedAvg (gamma is 1).
+    """
+    move = Decayed(step, weight_decay, momentum)
+    return Algorithm(LocalSolver(FrankWolfe(step, weight_decay, eps), move=move), Step(server_step))
+
+
+def fedprobls(
+    c1: float = 0.05,
+    c2: float = 0.5,
+    threshold: float = 0.3,
+    start: float = 0.1,
+    trials: int = 7,
+    max_step: float = inf,
+    grow: float = 1.3,
+    carry: bool = False,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients search with the noise of the batch in mind: a step is good if it probably satisfies the Wolfe conditions.
+
+        P(f(x - eta g) <= f(x) - c1 eta |g|^2  and  |<grad f(x - eta g), g>| <= c2 |g|^2) > threshold
+
+    The probability is that of a Gaussian process through noisy values and slopes, whose variances are the batch's. A round
+    begins at `start` (with `carry` where the client left off), a search at `grow` times the last step.
+    Paper: Mahsereci and Hennig, Probabilistic Line Searches for Stochastic Optimization, NeurIPS 2015.
+    Special case: samples that agree: the steps satisfy the Wolfe conditions.
+    """
+    search = ProbabilisticSearch(
+        c1, c2, threshold, start=start, trials=trials, max_step=max_step, grow=grow, carry=carry
+    )
+    return Algorithm(LocalSolver(search), Step(server_step))
+
+
+def delta_sgd(
+    start: float = 0.2, gamma: float = 2.0, delta: float = 0.1, theta: float = 1.0, server_step: float = 1.0
+) -> Algorithm:
+    """Clients adapt their step to the local smoothness they meet, anew every round.
+
+        eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|), sqrt(1 + delta theta_{k-1}) eta_{k-1})
+        theta_k = eta_k / eta_{k-1};  eta_0 = start, theta_0 = theta;  x_{t+1} = x_t + server_step * D
+
+    Paper: Kim et al., Adaptive Federated Learning with Auto-Tuned Clients, ICLR 2024.
+    Special case: delta 0 and a large gamma: FedAvg with step `start`.
+    """
+    return Algorithm(LocalSolver(SecantStep(start, gamma, delta, theta)), Step(server_step))
+
+
+def feddog(
+    reach: float = 1e-6,
+    scale: float = 1.0,
+    eps: float = 1e-8,
+    first: float | None = None,
+    weight_decay: float = 0.0,
+    carry: bool = True,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients step by the distance they have come over the gradients they have seen.
+
+        eta_k = scale * max_{i <= k} |x_i - x_0| / sqrt(eps + sum_{i <= k} |g_i|^2);  x_{t+1} = x_t + server_step * D
+
+    The distance begins at reach (1 + |x_0|). x_0, the distance and the sum are kept from round to round. The authors evaluate an
+    average of the iterates: give a readout.
+    Paper: Ivgi et al., DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule, ICML 2023.
+    Special case: one client and one round: DoG.
+    """
+    terms = (L2(weight_decay),) if weight_decay else ()
+    return Algorithm(
+        LocalSolver(DistanceOverGradients(reach, scale, eps, first, carry), terms=terms), Step(server_step)
+    )
+
+
+def fedzo(step: float = 0.1, directions: int = 5, radius: float = 1e-3, server_step: float = 1.0) -> Algorithm:
+    """FedAvg without gradients: clients estimate the slope from values along random directions.
+
+        g = dim / (directions radius) * sum_j (f(x + radius u_j) - f(x)) u_j,  u_j uniform on the unit sphere
+
+    directions 1 is the estimate of FedRZO (Qiu et al., 2023), whose smoothing parameter is the radius.
+    Paper: Fang et al., Communication-Efficient Stochastic Zeroth-Order Optimization for Federated Learning, IEEE TSP 2022.
+    Special case: many directions and a small radius: FedAvg.
+    """
+    return Algorithm(LocalSolver(Constant(step), oracle=TwoPoint(directions, radius)), Step(server_step))
+
+
+def fedlocalasync(step: float = 0.1, workers: int = 4, torn: bool = True, server_step: float = 1.0) -> Algorithm:
+    """FedAvg whose clients run several workers on one shared model without locks.
+
+        x_{k+1} = x_k - step g(v_k),  v_k[j] = x_{k - a}[j] with ages a in 0 ... workers - 1, drawn for every coordinate j
+
+    A repeatable simulation with bounded staleness: ages are keyed by the step's seed. `torn` False draws one age a step.
+    Paper: Chatterjee, Kungurtsev, Alistarh, Federated SGD with Local Asynchrony, ICDCS 2024 (its local half).
+    Special case: one worker is FedAvg, to the bit.
+    """
+    clients = fedavg(step, server_step)
+    return replace(clients, local=replace(clients.local, move=Stale(workers, torn)))
+
+
+def fafed(
+    step: float = 0.1, a: float = 0.1, beta: float = 0.9, rho: float = 0.1, server_step: float = 1.0
+) -> Algorithm:
+    """Clients go along a variance-reduced estimate, scaled by a second moment that all of them share.
+
+        x' = x - step m / A,  A = sqrt(mean_i v_i of the last round) + rho
+        m <- g(x') + (1 - a) (m - g(x)),  v <- beta v + (1 - beta) g(x')^2;  the server averages x, m and v
+
+    g(x) and g(x') are of the same batch. The constants are this library's choice, not the paper's.
+    Paper: Wu et al., Faster Adaptive Federated Learning, AAAI 2023.
+    Special case: a 1, beta 1, rho 1, one client and whole batches: gradient descent.
+    """
+    return Algorithm(LocalSolver(Constant(step), move=Storm(a, beta, rho)), Step(server_step))
