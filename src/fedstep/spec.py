@@ -1,6 +1,7 @@
 """Methods as text: `fedexpsls(c=0.1, reset=Restart())`.
 
-Every method also takes the slots that are independent of all others: `fedsls(readout=Tail(), weighting=BySamples())`.
+Every method also takes the slots that are independent of all others: `fedsls(readout=Tail(), weighting=BySamples())`,
+`fedavg(codec=TopK(fraction=0.01))`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,21 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
 from fedstep.local import preconditioned
-from fedstep.server import clients, readouts
+from fedstep.server import clients, codecs, readouts
 from fedstep.steps import conditions, proposals, references, resets
 
-SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal()}
+SLOTS = {"readout": readouts.Last(), "weighting": clients.Equal(), "codec": codecs.Plain()}
+
+HOMES = (
+    conditions,
+    references,
+    resets,
+    proposals,
+    preconditioned,
+    readouts,
+    clients,
+    codecs,
+)  # of the parts that a text may name
 
 
 @cache
@@ -49,13 +61,12 @@ def method(name: str) -> Callable[..., Algorithm]:
 
 @cache
 def _language() -> Language:
-    homes = (conditions, references, resets, proposals, preconditioned, readouts, clients)
-    parts = {n: p for home in homes for n, p in vars(home).items() if _is_part(p, home.__name__)}
+    parts = {n: p for home in HOMES for n, p in vars(home).items() if _is_part(p, home.__name__)}
     return Language("method", {n: _with_slots(f) for n, f in methods().items()}, parts, "fedsls(c=0.1)", "Restart()")
 
 
 def _with_slots(method: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
-    """The constructor with the keywords `readout` and `weighting` besides its own."""
+    """The constructor with the keywords of SLOTS besides its own."""
 
     def make(**given: Any) -> Algorithm:
         slots = {name: given.pop(name) for name in SLOTS if name in given}

@@ -24,6 +24,8 @@ KEEP = {
     "toy_paper_literal_derived": ["opt0_c0.1", "opt1_c0.5", "bn0.1"],
     "server_optimizers_derived": [""],
     "fl_quadratics_derived": [""],
+    "flower_server_optimizers": [""],
+    "fedexprox_derived": ["gamma0.1", "gamma10.0"],
 }  # fmt: skip
 ROUNDS = 4
 

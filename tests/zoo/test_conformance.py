@@ -14,12 +14,16 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Store
 from fedstep.execute.task import Task
+from fedstep.local.newton import Newton
 from fedstep.run.simulate import Simulation
 from fedstep.server.clients import BySamples, Given
 from fedstep.spec import build
 
 every = pytest.mark.parametrize("name", NAMES)
 ROUNDS = {"feddog": 50}  # of training where 25 are too few: its first steps are of length 1e-6
+ROUNDING = {
+    "fedprobls": 1e-10
+}  # its steps solve linear systems, which amplify the rounding of another order of summation
 MAY_STAY = ("fedprobls",)  # a sound search may end in the belief that no trial beats the start: counted as failed
 
 
@@ -40,16 +44,16 @@ def test_another_seed_gives_other_numbers(name):
 
 @every
 def test_cohort_and_sequential_agree(name):
-    one = final(simulation(build(name)))
+    one, tolerance = final(simulation(build(name))), ROUNDING.get(name, 1e-12)
     for executor in (Cohort(), Cohort(block=3), Cohort(block=1)):
-        assert torch.allclose(one, final(simulation(build(name), executor)), rtol=1e-12, atol=1e-12)
+        assert torch.allclose(one, final(simulation(build(name), executor)), rtol=tolerance, atol=tolerance)
 
 
 @every
 def test_cohort_and_sequential_agree_on_epochs_of_unequal_length(name):
     plan = Plan(batch=4, steps=None, epochs=2)
-    one = final(simulation(build(name), plan=plan))
-    assert torch.allclose(one, final(simulation(build(name), Cohort(), plan=plan)), rtol=1e-12, atol=1e-12)
+    one, tolerance = final(simulation(build(name), plan=plan)), ROUNDING.get(name, 1e-12)
+    assert torch.allclose(one, final(simulation(build(name), Cohort(), plan=plan)), rtol=tolerance, atol=tolerance)
 
 
 @every
@@ -142,8 +146,9 @@ def test_one_broken_client_is_left_out_and_counted(name):
     rows = [row for _, row in broken.run(broken.begin(2), Store(), 2)]
     assert torch.isfinite(final(broken, 2)).all()
     assert [r.rejected for r in rows] == [1, 1]
-    failed = [min(r.failed, 5) if name in MAY_STAY else r.failed for r in rows]
-    assert failed == ([5, 5] if rows[0].trials > 0 else [0, 0])
+    searches = 1 if isinstance(sim.task.algorithm.local, Newton) else 5  # Newton gives up at the first failure
+    failed = [min(r.failed, searches) if name in MAY_STAY else r.failed for r in rows]
+    assert failed == ([searches] * 2 if rows[0].trials > 0 else [0, 0])
 
 
 def test_merge_is_associative_and_commutative():

@@ -21,7 +21,7 @@ LIMIT = 512 * 2**20  # bytes of Gram matrices kept; the least recently used go f
 def spans(task: Task) -> bool:
     """Whether the dual form is the same algorithm: a linear model, and parts that need sums and inner products only."""
     model, alg = task.model, task.algorithm
-    parts = (alg.local.step, alg.local.direction, alg.local.oracle, alg.local.move)
+    parts = (alg.local, alg.local.step, alg.local.direction, alg.local.oracle, alg.local.move)
     return (
         isinstance(model, ModuleModel)
         and model.linear

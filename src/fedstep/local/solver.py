@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ class LocalSolver:
     oracle: Oracle = Autograd()
     terms: tuple[Term, ...] = ()
     move: Move = Straight()
+    intrinsic: ClassVar[bool] = True  # uses vectors through its parts only, so that any coordinates serve where they do
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         """What the step rule wants to find again in the client's next round."""
@@ -44,6 +46,10 @@ class LocalSolver:
         move = self.move.fold(under("move.", shared), under("move.", agg.message), agg)
         return prefixed("step.", step) | prefixed("move.", move)
 
+    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
+        """What to take a step on, one after another, given the round's batches: each of them once."""
+        return batches
+
     def __call__(
         self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
     ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
@@ -58,7 +64,7 @@ class LocalSolver:
         state |= prefixed("move.", self.move.begin(x, under("move.", ctx.shared)))
         work = Work()
         columns: list[tuple[Tensor, ...]] = []
-        for batch, rows in batches:
+        for batch, rows in self.passes(batches, x):
             if rows is None:
                 x, state, column = self._step(Objective(ctx, batch, terms, work), x, state)
             else:

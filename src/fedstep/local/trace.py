@@ -56,3 +56,11 @@ class Trace:
     def mean_loss(self) -> Scalar:
         """Mean of phi over the client's local steps."""
         return torch.where(self.live, self.losses, 0.0).sum(-1) / self.steps
+
+    @property
+    def last_loss(self) -> Scalar:
+        """phi where it was evaluated last, per client; 0 without any step."""
+        if self.live.shape[-1] == 0:
+            return self.sizes.new_zeros(self.sizes.shape[:-1])
+        place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
+        return self.losses.gather(-1, place).squeeze(-1)

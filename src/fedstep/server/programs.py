@@ -1,4 +1,4 @@
-"""Server rules as the FedExP program computes them, where that is not what the papers print."""
+"""Server rules as programs compute them, where that is not what the papers print: FedExP's, then Flower's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
 from fedstep.core.vec import State, Vec
-from fedstep.server.rules import eta
+from fedstep.server.rules import check_step, eta
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,38 @@ class ProgramAdam:
         m = 0.9 * state["m"] + 0.1 * d
         v = 0.99 * state["v"] + 0.01 * m * m
         return x + self.step * (m / 0.1) / (v / 0.01 + self.eps).sqrt(), {**state, "m": m, "v": v}
+
+
+@dataclass(frozen=True)
+class FlowerAdam:
+    """m <- beta m + (1 - beta) d;  v <- beta2 v + (1 - beta2) d^2;  x + step_t * m / (sqrt(v) + tau), t = 1, 2, ...
+
+        step_t = step * sqrt(1 - beta2^(t + 1)) / (1 - beta^(t + 1))
+
+    What flwr 1.41 runs as FedAdam: corrected for bias with the exponent t + 1 in the place of Adam's t, and v begins at 0.
+    A coordinate with v = tau = 0 does not move.
+    """
+
+    step: float = 0.1
+    beta: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_step("FlowerAdam", self.step)
+        if not (0 <= self.beta < 1 and 0 <= self.beta2 < 1):
+            raise InputError(f"FlowerAdam(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1)")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        zero = torch.zeros_like(x)
+        return {"m": zero, "v": zero, "t": torch.zeros((), dtype=torch.int64), **eta(x, self.step)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        t = state["t"] + 1
+        m = self.beta * state["m"] + (1 - self.beta) * d
+        v = self.beta2 * state["v"] + (1 - self.beta2) * d * d
+        power = int(t) + 1
+        step = self.step * (1 - self.beta2**power) ** 0.5 / (1 - self.beta**power)
+        below = v.sqrt() + self.tau
+        move = torch.where(below > 0, m / below, torch.zeros_like(m))
+        return x + step * move, {"m": m, "v": v, "t": t, **eta(x, step)}

@@ -61,3 +61,22 @@ class Tail:
     def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
         place = round - (horizon - ceil(self.fraction * horizon))
         return new if place <= 0 else mean + (new - mean) / (place + 1)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The mean of all iterates, later ones counting more (polynomial-decay averaging, as DoG uses it).
+
+        mean <- (1 - w) mean + w x_t,   w = (power + 1) / (power + t),  t = 1, 2, ...
+
+    The weight of x_t grows like t^power; power 0 is the plain mean.
+    """
+
+    power: float = 8.0
+
+    def __post_init__(self) -> None:
+        if not self.power >= 0:
+            raise InputError(f"Polynomial(power={self.power}): the power must be 0 or more; DoG uses 8")
+
+    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+        return mean + (self.power + 1) / (self.power + round + 1) * (new - mean)

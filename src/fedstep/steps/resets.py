@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, State, Vec
-from fedstep.steps.trial import Ended, Point
+from fedstep.steps.trial import Ended, Point, Took, aimed
 
 
 class Reset:
@@ -28,8 +28,8 @@ class Reset:
         """The first trial; 0 means that there is nothing to search for."""
         raise NotImplementedError
 
-    def after(self, trials: Tensor, state: State) -> dict[str, Tensor]:
-        """The state after a search of so many trials."""
+    def after(self, took: Took, state: State) -> dict[str, Tensor]:
+        """The state after a search."""
         return dict(state)
 
 
@@ -105,8 +105,48 @@ class PolyakGuess(Reset):
             guess = guess * torch.pow(point.shrink, state["cuts"])
         return torch.where(point.f == self.lower, torch.zeros_like(guess), guess.clamp(min=self.least))
 
-    def after(self, trials: Tensor, state: State) -> dict[str, Tensor]:
-        return {name: (cuts + trials - 2).clamp(min=0) for name, cuts in state.items()}
+    def after(self, took: Took, state: State) -> dict[str, Tensor]:
+        return {name: (cuts + took.trials - 2).clamp(min=0) for name, cuts in state.items()}
+
+
+@dataclass(frozen=True)
+class Fitted(Reset):
+    """Begin where the last searches say that a trial will pass: one trial a step, nearly always.
+
+        limit = eta (1 - aim) / (1 - mu),   mu = (f(x + eta d) - f(x)) / (eta <g, d>) of the accepted trial
+        first = exp(mean of log limit over the last steps), within [last / grow, last * grow]
+
+    Every accepted trial has told phi at two points and its slope at one, so the parabola through them says where Armijo
+    would have stopped: aim = c would be the longest step it accepts there, and a larger aim leaves room for the next batch, which
+    is another. The mean forgets by `memory` a step; a step that is too short by `grow` or more grows by it at once. Growing costs
+    no trial that is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
+    """
+
+    aim: float = 0.5
+    grow: float = 2.0
+    memory: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not 0 < self.aim < 1:
+            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.5")
+        if not self.grow > 1:
+            raise InputError(f"Fitted(grow={self.grow}): the largest factor of one step must be above 1; try 2")
+        if not 0 <= self.memory < 1:
+            raise InputError(f"Fitted(memory={self.memory}): the memory must lie in [0, 1); try 0.7")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"log": x.new_full(x.shape[:-1], torch.nan)}
+
+    def __call__(self, point: Point, state: State) -> Scalar:
+        fitted = torch.minimum(torch.maximum(state["log"].exp(), point.last / self.grow), point.last * self.grow)
+        return torch.where(torch.isnan(state["log"]), point.last, fitted)
+
+    def after(self, took: Took, state: State) -> dict[str, Tensor]:
+        limit, most = aimed(took.step, took.quotient, self.aim), took.step * self.grow
+        mean = torch.lerp(limit.log(), state["log"], self.memory)
+        mean = torch.where(torch.isnan(state["log"]), limit.log(), mean)
+        mean = torch.where(limit >= most, most.log(), mean)  # far too short: the mean would be slow to find out
+        return {"log": torch.where(took.step > 0, mean, torch.full_like(mean, torch.nan))}
 
 
 class Failure(Protocol):

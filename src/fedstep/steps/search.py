@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, State, Vec, lift, prefixed, under
 from fedstep.steps.cadence import Always, Cadence
@@ -18,7 +19,7 @@ from fedstep.steps.proposals import Proposal
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Failure, Grow, Reset, Skip
 from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
-from fedstep.steps.trial import Bracket, Ended, Point, Trial
+from fedstep.steps.trial import Bracket, Ended, Point, Took, Trial
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
 
@@ -30,7 +31,8 @@ class LineSearch(StepRule):
         first = min(reset(last, start), max_step);  then eta <- shrink * eta until the condition accepts
 
     The first trial is the reset value itself. A round begins with last = start (max_step unless given), so that all resets
-    begin at max_step, as the paper prints it; with `carry` it begins with the client's last accepted step instead.
+    begin at max_step, as the paper prints it; with `carry` it begins with the client's last accepted step instead, and with
+    `share` with the geometric mean of the last steps of the clients of the round before: one number, sent with the model.
 
     Conditions that know steps that are too short too choose the next trial by a `proposal` (None: the condition's own). No trial
     is longer than max_step; a step that is too short there is taken, for want of a longer one.
@@ -54,6 +56,7 @@ class LineSearch(StepRule):
     largest: bool = False
     tolerance: float = 1e-3
     carry: bool = False
+    share: bool = False
     slack: float = 4.0
     proposal: Proposal | None = None
     cadence: Cadence = Always()
@@ -76,6 +79,10 @@ class LineSearch(StepRule):
             raise InputError(f"LineSearch(start={self.start}): start must lie in (0, max_step={self.max_step}]")
         if not isfinite(self.max_step) and (self.start is None or self.largest):
             raise InputError("LineSearch(max_step=inf): give a finite start, and leave `largest` off")
+        if self.carry and self.share:
+            raise InputError(
+                "LineSearch(carry=True, share=True): begin with the client's own last step, or the cohort's"
+            )
         if not self.slack >= 0:
             raise InputError(f"LineSearch(slack={self.slack}): the slack must be 0 or more; try 4")
         if not 0 < self.tolerance < 1:
@@ -88,6 +95,19 @@ class LineSearch(StepRule):
             **prefixed("reference.", self.reference.init(x)),
             **prefixed("cadence.", self.cadence.init(x)),
         }
+
+    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"start": x.new_tensor(self._start())} if self.share else {}
+
+    def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
+        state = super().begin(x, shared, memory)
+        return {**state, "step": shared["start"].expand(x.shape[:-1]).to(x)} if self.share else state
+
+    def message(self, state: State) -> dict[str, Tensor]:
+        return {"log": state["step"].log()} if self.share else {}
+
+    def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
+        return {"start": agg.mean(message["log"]).exp().clamp(max=self.max_step)} if self.share else {}
 
     def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
         slope, start, last = phi.slope(g, d), torch.full_like(f, self._start()), state["step"]
@@ -112,9 +132,10 @@ class LineSearch(StepRule):
         kept = torch.where(failed, torch.where(begin, restart, start), step)
         kept = torch.where(trust | (still & (first == 0)), last, torch.where(still, first, kept))
         seen = _where(due, seen, lines)
+        took = Took(found.trials, found.step, (found.value - f) / (found.step * slope))
         after = {
             "step": kept,
-            **prefixed("reset.", _where(begin, self.reset.after(found.trials, guesses), guesses)),
+            **prefixed("reset.", _where(begin, self.reset.after(took, guesses), guesses)),
             **prefixed("reference.", _where(found.step > 0, self.reference.after(f - found.value, seen), seen)),
             **prefixed("cadence.", _where(begin, self.cadence.after(step, times), times)),
         }

@@ -76,6 +76,24 @@ class Bracket:
 
 
 @dataclass(frozen=True)
+class Took:
+    """How a search ended, for the next guess."""
+
+    trials: Tensor
+    step: Scalar  # accepted, 0: none
+    quotient: Scalar  # of the accepted trial; NaN where there is none
+
+
+def aimed(eta: Scalar, quotient: Scalar, aim: float) -> Scalar:
+    """The step at which the parabola through f(x), <g, d> and a trial has the quotient `aim`; inf where it does not bend up.
+
+    The parabola's quotient is 1 - (1 - quotient) * step / eta: aim = c is the longest step that Armijo accepts on it.
+    """
+    bend = 1 - quotient
+    return torch.where(bend <= 0, torch.inf, eta * (1 - aim) / bend)  # NaN stays NaN
+
+
+@dataclass(frozen=True)
 class Ended:
     """How a search without an acceptable step ended."""
 

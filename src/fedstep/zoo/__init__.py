@@ -4,8 +4,9 @@ Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t t
 Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors` has the variants of the published programs.
 """
 
-from fedstep.zoo.adaptive import fedadagrad, fedadam, fedyogi
+from fedstep.zoo.adaptive import fedadagrad, fedadagrad_flower, fedadam, fedadam_flower, fedams, fedyogi, fedyogi_flower
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
+from fedstep.zoo.compressed import fedcams
 from fedstep.zoo.movement import (
     delta_sgd,
     fafed,
@@ -19,23 +20,37 @@ from fedstep.zoo.movement import (
     fedsls_nesterov,
     fedzo,
 )
-from fedstep.zoo.search import fedexpsls, fedsls
+from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
+from fedstep.zoo.search import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
+from fedstep.zoo.servers import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 
 __all__ = [
     "delta_sgd",
     "fafed",
     "fedadagrad",
+    "fedadagrad_flower",
     "fedadam",
+    "fedadam_flower",
     "fedadasls",
+    "fedams",
     "fedavg",
     "fedavgm",
+    "fedcams",
     "feddecsps",
     "feddfw",
     "feddog",
+    "feddog_server",
     "fedexp",
+    "fedexprox",
+    "fedexprox_grads",
+    "fedexprox_stops",
     "fedexpsls",
+    "fedhyper_g",
+    "fedhyper_gm",
+    "fedhyper_sl",
     "fedlocalasync",
+    "fednew",
     "fedponos",
     "fedprobls",
     "fedprox",
@@ -43,9 +58,12 @@ __all__ = [
     "fedsalsa",
     "fedseg",
     "fedsls",
+    "fedsls_lean",
     "fedsls_momentum",
     "fedsls_nesterov",
     "fedsps",
     "fedyogi",
+    "fedyogi_flower",
     "fedzo",
+    "nastya",
 ]

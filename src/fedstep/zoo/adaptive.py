@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
-from fedstep.server.adaptive import Adaptive, Average, SecondMoment, Signed, Sum
+from fedstep.server.adaptive import Adaptive, Average, Peak, SecondMoment, Signed, Sum
+from fedstep.server.programs import FlowerAdam
 from fedstep.zoo.averaging import fedavg
 
 
@@ -49,5 +50,66 @@ def fedyogi(
     return _adaptive(step, Signed(beta2), server_step, beta, tau)
 
 
-def _adaptive(step: float, moment: SecondMoment, server_step: float, beta: float, tau: float) -> Algorithm:
-    return replace(fedavg(step), server=Adaptive(moment, server_step, beta, tau))
+def fedams(
+    step: float = 0.1,
+    server_step: float = 0.1,
+    beta: float = 0.9,
+    beta2: float = 0.99,
+    eps: float = 1e-8,
+    floor: bool = True,
+) -> Algorithm:
+    """AMSGrad on the server: the largest second moment so far counts.
+
+        m <- beta m + (1 - beta) D;  v <- beta2 v + (1 - beta2) D^2
+        floor:     p <- max(p, v, eps);  x_{t+1} = x_t + server_step * m / sqrt(p)           (option 1)
+        no floor:  p <- max(p, v);       x_{t+1} = x_t + server_step * m / (sqrt(p) + eps)   (option 2)
+
+    v and p begin at 0.
+    Paper: Wang, Lin and Chen, Communication-Efficient Adaptive Federated Learning, ICML 2022.
+    Special case: beta 0, a large eps and a floor: FedAvg with server step server_step / sqrt(eps).
+    """
+    return replace(fedavg(step), server=Peak(server_step, beta, beta2, eps, floor))
+
+
+def fedadagrad_flower(step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3) -> Algorithm:
+    """FedAdagrad as flwr 1.41 computes it: v begins at 0.
+
+        m <- beta m + (1 - beta) D;  v <- v + D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
+
+    Paper: none; the program of Flower.
+    Special case: FedAdagrad where v has grown far beyond tau^2.
+    """
+    return _adaptive(step, Sum(), server_step, beta, tau, 0.0)
+
+
+def fedadam_flower(
+    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+) -> Algorithm:
+    """FedAdam as flwr 1.41 computes it: v begins at 0, and the step is corrected for bias with the exponent t + 1.
+
+        m, v as in fedadam;  x_{t+1} = x_t + server_step * sqrt(1 - beta2^(t+1)) / (1 - beta^(t+1)) * m / (sqrt(v) + tau)
+
+    t = 1 in the first round.
+    Paper: none; the program of Flower.
+    Special case: beta 0, beta2 0: m / (sqrt(v) + tau) = D / (|D| + tau), the first step of fedadagrad_flower in every round.
+    """
+    return replace(fedavg(step), server=FlowerAdam(server_step, beta, beta2, tau))
+
+
+def fedyogi_flower(
+    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+) -> Algorithm:
+    """FedYogi as flwr 1.41 computes it: v begins at 0.
+
+        m, v and x_{t+1} as in fedyogi
+
+    Paper: none; the program of Flower.
+    Special case: FedYogi where v has grown far beyond tau^2.
+    """
+    return _adaptive(step, Signed(beta2), server_step, beta, tau, 0.0)
+
+
+def _adaptive(
+    step: float, moment: SecondMoment, server_step: float, beta: float, tau: float, start: float | None = None
+) -> Algorithm:
+    return replace(fedavg(step), server=Adaptive(moment, server_step, beta, tau, start))

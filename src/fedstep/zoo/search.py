@@ -11,8 +11,9 @@ from fedstep.local.solver import LocalSolver
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, Step
 from fedstep.steps.conditions import Armijo, Condition
+from fedstep.steps.proposals import Parabola, Proposal
 from fedstep.steps.references import Current, Reference
-from fedstep.steps.resets import Grow, Reset
+from fedstep.steps.resets import Fitted, Grow, Reset
 from fedstep.steps.search import LineSearch
 
 
@@ -26,6 +27,8 @@ def fedsls(
     largest: bool = False,
     condition: Condition | None = None,
     reference: Reference = Current(),
+    proposal: Proposal | None = None,
+    share: bool = False,
 ) -> Algorithm:
     """Clients find every step by an Armijo line search on the mini-batch at hand. No learning rate.
 
@@ -34,12 +37,15 @@ def fedsls(
 
     f, g and the trials see the same batch. eta_0 is max_step in the first step of a round, then what `reset` makes of the
     last accepted step: Keep, Restart or Grow. `condition` (None: Armijo(c)) and `reference` make it another search: Goldstein(),
-    ImprovedGoldstein(), Wolfe(), StrongWolfe(); Grippo(), ZhangHager().
+    ImprovedGoldstein(), Wolfe(), StrongWolfe(); Grippo(), ZhangHager(). A round begins at max_step; with `carry` at the client's
+    last step, with `share` at the cohort's, sent with the model. Few trials: `fedsls_lean`.
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS, Algorithm 4).
     Special case: a max_step that is always accepted: FedAvg with that step.
     """
     rule = _condition(c, condition)
-    search = LineSearch(rule, reset, reference, max_step, shrink, carry=carry, largest=largest)
+    search = LineSearch(
+        rule, reset, reference, max_step, shrink, carry=carry, largest=largest, proposal=proposal, share=share
+    )
     return Algorithm(LocalSolver(search), Step(server_step))
 
 
@@ -54,6 +60,8 @@ def fedexpsls(
     largest: bool = False,
     condition: Condition | None = None,
     reference: Reference = Current(),
+    proposal: Proposal | None = None,
+    share: bool = False,
 ) -> Algorithm:
     """FedSLS clients under the FedExP server: no learning rate on either side.
 
@@ -63,8 +71,22 @@ def fedexpsls(
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS, Algorithm 5).
     Special case: a very large eps gives eta_g 1, FedSLS.
     """
-    clients = fedsls(c, max_step, shrink, reset, carry=carry, largest=largest, condition=condition, reference=reference)
+    clients = fedsls(c, max_step, shrink, reset, 1.0, carry, largest, condition, reference, proposal, share)
     return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
+
+
+def fedsls_lean(c: float = 0.1, max_step: float = 10.0, aim: float = 0.5, server_step: float = 1.0) -> Algorithm:
+    """FedSLS with about one trial a step: for models whose forward pass is the cost.
+
+        eta_0 = where the parabola through the last accepted trials has decreased by `aim` of what its slope promised
+        a round begins with the geometric mean of the cohort's last steps, one number sent with the model
+
+    The condition is FedSLS's own: every step taken satisfies f(x - eta g) <= f(x) - c eta |g|^2 on its batch. What differs is
+    where a search begins (Fitted, share) and where it goes after a refusal (Parabola).
+    Paper: none; the first guess is a choice of this library.
+    Special case: on a quadratic every search but the first takes one trial, at 2 (1 - aim) / L.
+    """
+    return fedsls(c, max_step, reset=Fitted(aim), server_step=server_step, proposal=Parabola(aim), share=True)
 
 
 def _condition(c: float, condition: Condition | None) -> Condition:

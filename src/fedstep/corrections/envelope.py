@@ -1,0 +1,24 @@
+"""Clients that say how good their best compromise is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedstep.core.types import Context
+from fedstep.core.vec import Vec
+from fedstep.corrections.base import Correction
+from fedstep.local.trace import Trace
+
+
+@dataclass(frozen=True)
+class Envelope(Correction):
+    """Send the value of phi at the last point where it was evaluated, as the message "envelope".
+
+    For a client that minimises phi(z) = f_i(z) + |z - x|^2 / (2 gamma) it is the Moreau envelope M_i(x), up to the solver's
+    tolerance, and never below it.
+    """
+
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+        return x - ctx.anchor, {}, {"envelope": trace.last_loss}

@@ -1,0 +1,137 @@
+"""Server steps that are found from what the clients send, besides `Extrapolate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
+from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
+from fedstep.server.rules import eta
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """The ratio that extrapolation halves, in full (GraDS; Li, Acharya and Richtarik, 2024).
+
+        eta_g = min(mean |delta_i|^2 / |d|^2, max_step);  x + eta_g * d
+
+    At least 1 (Jensen), and 1 when all deltas are equal or d = 0. Made for deltas that are proximal points.
+    """
+
+    max_step: float = inf
+
+    def __post_init__(self) -> None:
+        _check_cap("Diversity", self.max_step)
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return eta(x, 1.0)
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        eta_g = _over(agg.mean(agg.norm_sq), norm_sq(d)).clamp(max=self.max_step)
+        return x + eta_g * d, {"eta_g": eta_g}
+
+
+@dataclass(frozen=True)
+class EnvelopePolyak:
+    """Polyak's step for the mean of the clients' Moreau envelopes (StoPS; Li, Acharya and Richtarik, 2024).
+
+        eta_g = min(gamma * (mean M_i(x) - bound) / |d|^2, max_step);  x + eta_g * d
+
+    M_i(x) = min_z f_i(z) + |z - x|^2 / (2 gamma) is the clients' message "envelope" (the correction `Envelope`), and its
+    gradient is -delta_i / gamma. bound is the mean of inf M_i = inf f_i: 0 for losses that can be fitted. eta_g = 1 when d = 0.
+    """
+
+    gamma: float = 1.0
+    bound: float = 0.0
+    max_step: float = inf
+
+    def __post_init__(self) -> None:
+        if not self.gamma > 0:
+            raise InputError(f"EnvelopePolyak(gamma={self.gamma}): gamma must be positive, that of the clients")
+        _check_cap("EnvelopePolyak", self.max_step)
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return eta(x, 1.0)
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        if "envelope" not in agg.message:
+            raise InputError("EnvelopePolyak: the clients send no envelope; set the correction to Envelope()")
+        gap = (agg.mean(agg.message["envelope"]) - self.bound).clamp(min=0.0)
+        eta_g = _over(self.gamma * gap, norm_sq(d)).clamp(max=self.max_step)
+        return x + eta_g * d, {"eta_g": eta_g}
+
+
+@dataclass(frozen=True)
+class Hypergradient:
+    """Go further while successive directions agree (FedHyper-G; with beta > 0 FedHyper-GM; Wang et al., 2024).
+
+        a <- clip(a + <m, d>, low, high);  m <- beta m + d;  x + d + a * m
+
+    a and m begin at 0, so that the first round is plain averaging. eta_g is 1 + a.
+    """
+
+    low: float = -0.8
+    high: float = 4.0
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.low <= 0 <= self.high:
+            raise InputError(f"Hypergradient(low={self.low}, high={self.high}): needs -1 <= low <= 0 <= high")
+        if not 0 <= self.beta < 1:
+            raise InputError(f"Hypergradient(beta={self.beta}): beta must lie in [0, 1)")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"momentum": torch.zeros_like(x), "a": x.new_zeros(()), **eta(x, 1.0)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        slope = dot(state["momentum"], d)
+        slope = torch.where(slope.isnan(), torch.zeros_like(slope), slope)  # overflow of both signs says nothing
+        a = (state["a"] + slope).clamp(self.low, self.high)
+        m = self.beta * state["momentum"] + d
+        return x + d + a * m, {"momentum": m, "a": a, "eta_g": 1 + a}
+
+
+@dataclass(frozen=True)
+class DistanceOverSum:
+    """Distance over gradients on the server, deltas in the place of gradients (DoG; Ivgi, Hinder and Carmon, 2023).
+
+        eta_g = max(r, max_s |x_s - x_0|) / sqrt(eps + sum_s |d_s|^2);  x + eta_g * d
+
+    r = start * (1 + |x_0|) as the paper has it, or, with start None, |d_0|: then the first round is plain averaging, and a
+    run is spared the long climb from 1e-6. The iterates need averaging: the readout `Polynomial`.
+    """
+
+    start: float | None = None
+    eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.start is not None and not self.start > 0:
+            raise InputError(f"DistanceOverSum(start={self.start}): start must be positive (DoG: 1e-6), or None")
+        if not self.eps >= 0:
+            raise InputError(f"DistanceOverSum(eps={self.eps}): eps must be 0 or more; DoG's program has 1e-8")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        least = x.new_zeros(()) if self.start is None else self.start * (1 + norm_sq(x).sqrt())
+        return {"origin": x, "distance": least, "squares": x.new_zeros(()), **eta(x, 1.0)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        far = torch.maximum(state["distance"], norm_sq(x - state["origin"]).sqrt())
+        far = torch.where(far > 0, far, norm_sq(d).sqrt())  # start None, in the first round that moves
+        squares = state["squares"] + norm_sq(d)
+        eta_g = _over(far, (squares + self.eps).sqrt())
+        return x + eta_g * d, {**state, "distance": far, "squares": squares, "eta_g": eta_g}
+
+
+def _over(above: Scalar, below: Scalar) -> Scalar:
+    """above / below, and 1 where below is 0: the round does not move then."""
+    return torch.where(below > 0, above / below, torch.ones_like(below))
+
+
+def _check_cap(rule: str, cap: float) -> None:
+    if not cap >= 1:
+        raise InputError(f"{rule}(max_step={cap}): the largest server step must be 1 or more")
