@@ -61,6 +61,10 @@ class Algorithm:
     readout: Readout = Last()
     codec: Codec = Plain()
 
+    def suited(self, model: Forward, targets: Tensor) -> Algorithm:
+        """The algorithm for this model and targets of this kind; what cannot work together is refused."""
+        return replace(self, correction=self.correction.suited(model, targets))
+
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
         shared = {**self.correction.shared_init(x), **self.local.shared_init(x)}
@@ -72,7 +76,8 @@ class Algorithm:
         return {**self.correction.memory_init(x), **self.local.memory_init(x), **codec}
 
     def broadcast(self, server: Server) -> Broadcast:
-        return Broadcast(server.x, server.shared, server.round)
+        shared = {name: v for name, v in server.shared.items() if name not in self.correction.withheld}
+        return Broadcast(server.x, shared, server.round)
 
     def client(
         self,
@@ -85,10 +90,12 @@ class Algorithm:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
         begin = forward.enter(self.correction.start(ctx).expand(*samples.shape, -1))
-        u, trace, remembered, told = self.local(ctx, begin, batches, self.correction.terms())
+        u, trace, remembered, told = self.local(ctx, begin, batches, self.correction)
         x = forward.leave(u)
         delta, kept, message = self.correction.finish(ctx, x, trace)
         sane = finite(delta) & trace.sane
+        for value in message.values():
+            sane = sane & finite(value.reshape(*sane.shape, -1))
         delta, coded = self.codec(delta, under("codec.", memory))
         after = {**kept, **remembered, **prefixed("codec.", coded)}
         update = Aggregate.of(delta, {**message, **told}, self.weighting(samples), trace.sane)
@@ -106,9 +113,9 @@ class Algorithm:
         ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
         g, trace = self.local.gradient(ctx, sent.x.expand(*samples.shape, -1), batches)
         kept, message = self.correction.probe(ctx, g)
-        sane = finite(g) & trace.sane
-        update = Aggregate.of(g, message, self.weighting(samples), trace.sane)
-        return Update(update, _unless(sane, kept, memory), trace)
+        # a gradient that is not finite is remembered all the same: with an old one the client would descend a wrong function,
+        # with this one its update is refused
+        return Update(Aggregate.of(g, message, self.weighting(samples), trace.sane), kept, trace)
 
     def inform(self, server: Server, agg: Aggregate) -> Server:
         """The server after the probe: what it sends along with the model is new."""
@@ -117,15 +124,18 @@ class Algorithm:
         own = {**server.shared, **self.correction.gather(server.shared, agg)}
         return replace(server, shared=own)
 
-    def absorb(self, server: Server, agg: Aggregate, population: int) -> Server:
-        """The server's step. A round in which no client counted leaves the model as it is."""
+    def absorb(self, server: Server, agg: Aggregate, population: float) -> Server:
+        """The server's step; population is the weight of all clients together, their number where all count the same.
+
+        A round in which no client counted leaves the model as it is.
+        """
         later = replace(server, round=server.round + 1)
         if agg.clients == 0:
             return later
         with torch.no_grad():
-            d, shared = self.correction.fold(server.shared, agg, agg.clients / population)
+            d, shared = self.correction.fold(server.shared, agg, float(agg.weight) / population)
             shared = {**shared, **self.local.fold(server.shared, agg)}
-            spread = self.correction.spread(server.shared, agg)
+            spread = self.correction.spread(shared, agg)
             x, rule = self.server.update(server.x, d, replace(agg, norm_sq=spread), server.rule)
             readout = self.readout(server.readout, server.x, x, server.round, server.horizon)
         return replace(later, x=x, readout=readout, shared=shared, rule=rule)

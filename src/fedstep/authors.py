@@ -14,11 +14,12 @@ from dataclasses import replace
 from math import inf
 
 from fedstep.algorithm import Algorithm
+from fedstep.corrections.control import MeanControl
 from fedstep.local.directions import Chain, Clip, Decay
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
 from fedstep.server.clients import BySamples
-from fedstep.server.programs import ProgramAdagrad, ProgramAdam
+from fedstep.server.programs import ProgramAdagrad, ProgramAdam, ProgramExtrapolate
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, HeavyBall, Step
 from fedstep.steps.conditions import Armijo, Condition, Goldstein
@@ -184,3 +185,25 @@ def _searching(
 def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
     rule = Extrapolate(eps, decay=0.998**2, eps_per_client=True)
     return replace(clients, server=rule, readout=LastTwo())
+
+
+def fedavgm_exp(
+    step: float = 0.316, eps: float = 0.1, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+) -> Algorithm:
+    """FedAvgM-Exp of the FedExP program: a running sum in the extrapolation, and no momentum because of a misspelt name."""
+    clients = fedavg(step, decay, weight_decay, clip)
+    return replace(clients, server=ProgramExtrapolate(eps), readout=LastTwo())
+
+
+def scaffold(
+    step: float = 0.01, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+) -> Algorithm:
+    """SCAFFOLD of the FedExP program: option II, c weighted by samples over all clients, the tilted gradient clipped."""
+    return replace(fedavg(step, decay, weight_decay, clip, server_step), correction=MeanControl())
+
+
+def scaffold_exp(
+    step: float = 0.01, eps: float = 1e-3, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+) -> Algorithm:
+    """SCAFFOLD clients with extrapolation, of the FedExP program."""
+    return _extrapolated(scaffold(step, decay, weight_decay, clip), eps)

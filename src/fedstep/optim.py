@@ -170,6 +170,10 @@ class _Closure:
     def share(self) -> Scalar:
         return self.start.new_ones(())
 
+    @property
+    def steps(self) -> Scalar:
+        return self.start.new_ones(())
+
     @torch.no_grad()
     def write(self, x: Vec) -> None:
         for p, piece in zip(self.params, torch.split(x, [p.numel() for p in self.params]), strict=True):

@@ -22,7 +22,7 @@ from fedstep.local.storm import Storm
 from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, Secant
+from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, SecantStep
 from fedstep.steps.probabilistic import ProbabilisticSearch
 
 
@@ -114,7 +114,7 @@ def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(
 
 
 @pytest.mark.parametrize(
-    "rule", [Secant(), DistanceOverGradients(first=0.1), FrankWolfe()], ids=lambda r: type(r).__name__
+    "rule", [SecantStep(), DistanceOverGradients(first=0.1), FrankWolfe()], ids=lambda r: type(r).__name__
 )
 def test_adaptive_steps_serve_as_torch_optimisers(rule):
     w = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -158,7 +158,7 @@ def test_a_chain_travels_as_its_last_part_does():
         (TwoPoint, {"radius": 0.0}),
         (Adam, {"beta": 1.0}),
         (Preconditioned, {"eps": -1.0}),
-        (Secant, {"start": 0.0}),
+        (SecantStep, {"start": 0.0}),
         (DistanceOverGradients, {"reach": 0.0}),
         (DistanceOverGradients, {"first": -1.0}),
         (FrankWolfe, {"step": 0.0}),

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 import fedstep
-from fedstep.cli import data, demo, partition, results, show, study, toy
+from fedstep.cli import data, demo, partition, results, show, study, theory, toy
 from fedstep.core.errors import InputError
 
-COMMANDS = (demo, toy, show, data, partition, study, results)
+COMMANDS = (demo, toy, show, data, partition, study, theory, results)
 
 
 def parser() -> argparse.ArgumentParser:

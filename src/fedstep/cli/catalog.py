@@ -12,11 +12,12 @@ from importlib.resources.abc import Traversable
 
 @dataclass(frozen=True)
 class Entry:
-    """A method: its name, call, docstring, and the lines that are always there."""
+    """A method: its name, call, docstring with the lines that are always there, and what its file says of the family."""
 
     name: str
     signature: str
     doc: str
+    family: str
 
     @property
     def summary(self) -> str:
@@ -37,6 +38,20 @@ def catalog() -> list[Entry]:
     return [*(e for f in zoo for e in _read(f, "")), *_read(package.joinpath("authors.py"), "authors.")]
 
 
+def markdown(entries: list[Entry]) -> str:
+    """The methods of the zoo as tables, one a family; the index of their pages."""
+    own = [e for e in entries if "." not in e.name]
+    parts = []
+    for family in dict.fromkeys(e.family for e in own):
+        rows = [
+            f"| [{e.name}]({e.name}.md) | {e.summary.rstrip('.').replace('|', chr(92) + '|')} |"
+            for e in own
+            if e.family == family
+        ]
+        parts.append("\n".join([f"## {family}", "", "| method | in a sentence |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
 def _place(file: Traversable) -> tuple[int, str]:
     """The averaging methods first, the paper's own next, the rest by name."""
     first = ("averaging.py", "search.py")
@@ -44,10 +59,12 @@ def _place(file: Traversable) -> tuple[int, str]:
 
 
 def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    family = (ast.get_docstring(tree) or "").partition("\n")[0].rstrip(".")
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             doc = inspect.cleandoc(ast.get_docstring(node) or "")
-            yield Entry(prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc)
+            yield Entry(prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc, family)
 
 
 def _arguments(args: ast.arguments) -> str:

@@ -22,6 +22,7 @@ class Batch:
     share: Scalar  # (...)         batch size / the client's number of samples
     seed: Tensor  # (...)         int64, for whatever is random inside the forward pass
     mask: Tensor | None = None  # (..., B) True for real samples; None: all are
+    steps: Tensor | None = None  # (...) how many batches the client has in this round; None: not known
 
     @property
     def inputs(self) -> Tensor:
@@ -33,8 +34,8 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The batches of some clients of the block."""
-        mask = None if self.mask is None else self.mask[index]
-        return Batch(tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask)
+        mask, steps = (None if t is None else t[index] for t in (self.mask, self.steps))
+        return Batch(tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask, steps)
 
     def row(self, i: int) -> Batch:
         """The batch of one client of the block, without padding."""
@@ -46,10 +47,19 @@ class Batch:
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass yields: the mean loss per client and, where the model has them, its predictions."""
+    """What a forward pass yields: the mean loss per client and, where the model has them, predictions and embeddings."""
 
     loss: Scalar
     predictions: Tensor | None = None
+    embedding: Tensor | None = None  # (..., B, width) what enters the last layer, where it was asked for
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last layer of a network: how many numbers enter it and how many leave it."""
+
+    width: int
+    classes: int
 
 
 class Line(Protocol):
@@ -62,6 +72,11 @@ class Line(Protocol):
 
 class Forward(Protocol):
     """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""
+
+    @property
+    def head(self) -> Head | None:
+        """The last layer, where there is one behind layers with parameters."""
+        ...
 
     def __call__(self, x: Vec, batch: Batch) -> Output: ...
     def enter(self, x: Vec) -> Vec:

@@ -71,9 +71,9 @@ class TimedTask(Task):
         with self.clock.charge("data"):
             return super().positions(client, round, probe)
 
-    def gather(self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor) -> Batch:
+    def gather(self, *given: Any) -> Batch:
         with self.clock.charge("data"):
-            return super().gather(index, share, seed, mask, like)
+            return super().gather(*given)
 
     def place(self, *given: Any) -> Batch:
         with self.clock.charge("data"):

@@ -67,13 +67,13 @@ def _walk(
         index, mask = _padded([plans[r][step] for r in rows])
         sizes = torch.tensor([len(plans[r][step]) for r in rows])
         seeds = torch.tensor([task.step_seed(clients[r], sent.round, step) for r in rows])
-        share = sizes / samples[rows].double()
+        share, steps = sizes / samples[rows].double(), torch.tensor([len(plans[r]) for r in rows])
         who = None if len(rows) == len(clients) else torch.tensor(rows)
         pooled = torch.stack([task.federation.parts[clients[r]][i] for r, i in zip(rows, index, strict=True)])
         if positions:
-            yield task.place(index, pooled, torch.tensor(rows), share, seeds, mask, sent.x), who
+            yield task.place(index, pooled, torch.tensor(rows), share, seeds, mask, sent.x, steps), who
         else:
-            yield task.gather(pooled, share, seeds, mask, sent.x), who
+            yield task.gather(pooled, share, seeds, mask, sent.x, steps), who
 
 
 def _padded(indices: list[Tensor]) -> tuple[Tensor, Tensor | None]:

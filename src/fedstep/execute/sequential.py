@@ -33,6 +33,8 @@ class Sequential(Local):
 
 def _walk(task: Task, sent: Broadcast, client: int, probe: bool) -> Iterator[tuple[Batch, Tensor | None]]:
     size = task.federation.size(client)
-    for step, index in enumerate(task.batches(client, sent.round, probe)):
-        seed = torch.tensor(task.step_seed(client, sent.round, step))
-        yield task.gather(index, torch.tensor(len(index) / size, dtype=torch.float64), seed, None, sent.x), None
+    plan = task.batches(client, sent.round, probe)
+    for step, index in enumerate(plan):
+        seed, steps = torch.tensor(task.step_seed(client, sent.round, step)), torch.tensor(len(plan))
+        share = torch.tensor(len(index) / size, dtype=torch.float64)
+        yield task.gather(index, share, seed, None, sent.x, steps), None

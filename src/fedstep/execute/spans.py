@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from fedstep.core.vec import Vec
@@ -31,6 +32,8 @@ def spans(task: Task) -> bool:
         and not alg.local.terms
         and not alg.correction.terms()
         and type(alg.correction).start is Correction.start
+        and type(alg.correction).prepare is Correction.prepare
+        and not any(name.startswith("direction.") for name in alg.correction.shared_init(torch.zeros(1)))
         and all(getattr(part, "intrinsic", False) for part in parts)
     )
 

@@ -30,6 +30,12 @@ class Task:
     plan: Plan = Plan()
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        suited = self.algorithm.suited(self.model, self.federation.fields[-1])
+        object.__setattr__(self, "algorithm", suited)
+        if suited.correction.embeds:
+            object.__setattr__(self, "model", self.model.embedding())
+
     def batches(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
         """A client's batches of a round as indices into the pooled arrays."""
         part = self.federation.parts[client]
@@ -44,14 +50,16 @@ class Task:
         """The seed of what is random inside the forward passes of one local step."""
         return key(self.seed, round, client, step, "forward")
 
-    def gather(self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor) -> Batch:
+    def gather(
+        self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor, steps: Tensor | None = None
+    ) -> Batch:
         """The samples of a batch, on the device of the model."""
         fields = tuple(f[index] for f in self.federation.fields)
         if self.federation.transform is not None:
             fields = self._transformed(self.federation.transform, fields, seed)
         fields = tuple(f.to(like.device) for f in fields)
         mask = None if mask is None else mask.to(like.device)
-        return Batch(fields, share.to(like), seed, mask)
+        return Batch(fields, share.to(like), seed, mask, None if steps is None else steps.to(like))
 
     def place(
         self,
@@ -62,11 +70,13 @@ class Task:
         seed: Tensor,
         mask: Tensor | None,
         like: Tensor,
+        steps: Tensor,
     ) -> Batch:
         """A batch without its inputs: positions among the clients' samples, the clients' rows in their block, targets."""
         fields = (index, rows.unsqueeze(-1).expand_as(index), self.federation.fields[-1][pooled])
         moved = tuple(f.to(like.device) for f in fields)
-        return Batch(moved, share.to(like), seed, None if mask is None else mask.to(like.device))
+        mask = None if mask is None else mask.to(like.device)
+        return Batch(moved, share.to(like), seed, mask, steps.to(like))
 
     def watched(self, forward: Forward) -> Forward:
         """The model as clients are given it; a place to look over its shoulder."""

@@ -33,6 +33,7 @@ class Objective:
     batch: Batch
     terms: tuple[Term, ...] = ()
     work: Work = field(default_factory=Work, repr=False, compare=False)
+    _first: list[Output] = field(default_factory=list, repr=False, compare=False)
     _last: list[tuple[Vec, Output]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -43,10 +44,25 @@ class Objective:
     def share(self) -> Scalar:
         return self.batch.share
 
+    @property
+    def steps(self) -> Scalar:
+        if self.batch.steps is None:
+            raise InputError(
+                "a step that depends on the number of local steps needs batches that know it (Batch.steps)"
+            )
+        return self.batch.steps
+
     def __call__(self, x: Vec) -> Scalar:
         out = self.ctx.forward(x, self.batch)
         self._last[:] = [(x.detach(), out)]
+        if not self._first:
+            self._first.append(out)
         return self.value(x, out)
+
+    @property
+    def output(self) -> Output:
+        """What the model gave in the first pass, that of the gradient."""
+        return self._first[0]
 
     def value(self, x: Vec, out: Output) -> Scalar:
         """phi at x, given the model's output there."""

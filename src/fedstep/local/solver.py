@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.types import Batch, Context
+from fedstep.core.types import Batch, Context, Output
 from fedstep.core.vec import State, Vec, prefixed, put, scale, take, under
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
@@ -19,6 +19,30 @@ from fedstep.local.oracles import Autograd, Oracle
 from fedstep.local.terms import Term
 from fedstep.local.trace import Trace
 from fedstep.steps.rule import Outcome, StepRule
+
+
+class Companion(Protocol):
+    """What a correction adds to every local step."""
+
+    @property
+    def forwards(self) -> int:
+        """Forward passes that `prepare` makes."""
+        ...
+
+    @property
+    def backwards(self) -> int: ...
+    def terms(self) -> tuple[Term, ...]: ...
+    def prepare(self, ctx: Context, batch: Batch) -> dict[str, Tensor]:
+        """What the terms find in the client's memory during this step, trials included."""
+        ...
+
+    def tally(self, x: Vec) -> dict[str, Tensor]:
+        """Zeros, for what is summed over the local steps and sent."""
+        ...
+
+    def count(self, out: Output, batch: Batch) -> dict[str, Tensor]:
+        """What one step adds to the tally, given the model's output before it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,31 +75,39 @@ class LocalSolver:
         return batches
 
     def __call__(
-        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], extra: tuple[Term, ...] = ()
+        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], companion: Companion
     ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
         """Run through (batch, live rows) pairs; None: all rows are live.
 
         Returns x, the trace, what to remember and what to tell the server.
         """
-        terms = self.terms + extra
+        terms, tally, work = self.terms + companion.terms(), companion.tally(x), Work()
         heard, kept = under("step.", ctx.shared), under("step.", ctx.memory)
         state = prefixed("step.", self.step.begin(x, heard, kept))
         state |= prefixed("direction.", self.direction.init(x))
+        # statistics that the server sends take the place of a direction's first state
+        state |= {name: v.expand_as(state[name]) for name, v in ctx.shared.items() if name.startswith("direction.")}
         state |= prefixed("move.", self.move.begin(x, under("move.", ctx.shared)))
-        work = Work()
         columns: list[tuple[Tensor, ...]] = []
         for batch, rows in self.passes(batches, x):
+            own = ctx if rows is None else ctx.rows(rows)
+            phi = Objective(replace(own, memory={**own.memory, **companion.prepare(own, batch)}), batch, terms, work)
             if rows is None:
-                x, state, column = self._step(Objective(ctx, batch, terms, work), x, state)
+                x, state, column = self._step(phi, x, state)
             else:
-                part, new, short = self._step(Objective(ctx.rows(rows), batch, terms, work), x[rows], take(state, rows))
+                part, new, short = self._step(phi, x[rows], take(state, rows))
                 x, state = x.index_copy(0, rows, part), put(state, rows, new)
                 column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in short)
             columns.append(column)
+            for name, value in companion.count(phi.output, batch).items() if tally else ():
+                tally[name] = tally[name] + value if rows is None else tally[name].index_add(0, rows, value)
         last = under("step.", state)
         remembered = prefixed("step.", last) if self.step.carry else {}
-        told = prefixed("step.", self.step.message(last)) | prefixed("move.", self.move.message(under("move.", state)))
-        return x, self._trace(x, columns, work), remembered, told
+        trace = self._trace(x, columns, work)
+        passes = trace.forwards + companion.forwards, trace.backwards + companion.backwards
+        told = {**tally, **prefixed("step.", self.step.message(last))}
+        told |= prefixed("move.", self.move.message(under("move.", state)))
+        return x, replace(trace, forwards=passes[0], backwards=passes[1]), remembered, told
 
     def gradient(self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]]) -> tuple[Vec, Trace]:
         """The gradient of the client's own loss over all its batches, each counting by its share of the samples."""

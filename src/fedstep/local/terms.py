@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, softplus
+
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Context, Output
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
@@ -65,3 +69,50 @@ class Linear:
             return dot(ctx.shared[str(self.plus)], x)
         tilt = -ctx.memory[self.minus]
         return dot(tilt if self.plus is None else ctx.shared[self.plus] + tilt, x)
+
+
+def embedded(out: Output) -> Tensor:
+    """What enters the model's last layer, `(..., B, width)`."""
+    if out.embedding is None:
+        raise InputError(
+            "a term needs the model's embeddings: use model.embedding() in place of the model, as Task does"
+        )
+    return out.embedding
+
+
+def mean_over_samples(values: Tensor, batch: Batch) -> Scalar:
+    """The mean over the real samples of a batch, values of shape `(..., B)`."""
+    if batch.mask is None:
+        return values.mean(-1)
+    return torch.where(batch.mask, values, torch.zeros_like(values)).sum(-1) / batch.mask.sum(-1)
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """weight * -log softmax of the similarity to the server's embedding against that to the client's last (MOON).
+
+    Both are found in the client's memory during a step, as "embedding.server" and "embedding.last".
+    """
+
+    weight: float = 1.0
+    temperature: float = 0.5
+
+    def __call__(self, x: Vec, out: Output, batch: Batch, ctx: Context) -> Scalar:
+        z = embedded(out)
+        towards, away = (cosine_similarity(z, ctx.memory[f"embedding.{k}"], -1) for k in ("server", "last"))
+        return self.weight * mean_over_samples(softplus((away - towards) / self.temperature), batch)
+
+
+@dataclass(frozen=True)
+class Prototypical:
+    """weight * mean squared distance of a sample's embedding to its class's prototype, 0 for a class that has none (FedProto).
+
+    Prototypes `(classes, width)` are shared as "prototypes", whether there is one as "known".
+    """
+
+    weight: float = 1.0
+
+    def __call__(self, x: Vec, out: Output, batch: Batch, ctx: Context) -> Scalar:
+        y = batch.targets
+        gap = (embedded(out) - ctx.shared["prototypes"][y]).square().mean(-1)
+        return self.weight * mean_over_samples(ctx.shared["known"][y] * gap, batch)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from fedstep.core.types import Batch, Line, Output
+from fedstep.core.types import Batch, Head, Line, Output
 from fedstep.core.vec import Scalar, Vec
 from fedstep.models.flat import LinearLine, scored_rows
 from fedstep.models.module import ModuleModel
@@ -28,6 +28,7 @@ class Dual:
     samples, and the client's row in this block. The loss must be one number a sample.
     """
 
+    head: ClassVar[Head | None] = None
     model: ModuleModel
     anchor: Vec  # (d,)
     inputs: Tensor  # (C, N, features), short clients padded with zeros

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Line, Output
+from fedstep.core.types import Batch, Head, Line, Output
 from fedstep.core.vec import Scalar, Vec, dot, lift, norm_sq
 
 
@@ -28,6 +29,7 @@ class FlatModel(ABC):
     """
 
     def __init__(self) -> None:
+        self.head: Head | None = None  # the last layer, where there is one behind layers with parameters
         self.row_by_row = False
         self.pointwise = False  # whether `scored` gives one loss a sample, of that sample alone
         self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
@@ -51,6 +53,10 @@ class FlatModel(ABC):
     def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Loss of each sample (or their mean), and predictions, for one client."""
 
+    def embedding(self) -> FlatModel:
+        """The same model, whose output has what enters the last layer."""
+        raise InputError(f"{type(self).__name__} has no last layer to embed samples before: pass a torch module")
+
     def __call__(self, x: Vec, batch: Batch) -> Output:
         if x.dim() == 1:
             return self._one(x, batch)
@@ -64,7 +70,9 @@ class FlatModel(ABC):
             except (RuntimeError, NotImplementedError):
                 self.row_by_row = True  # what is wrong for another reason is raised again below, in plain words
         rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
-        return Output(torch.stack([r.loss for r in rows]))
+        return Output(
+            torch.stack([r.loss for r in rows]), embedding=_padded([r.embedding for r in rows], batch.targets.shape[1])
+        )
 
     def _leaks(self, x: Vec, batch: Batch, out: Output) -> bool:
         """Whether padding changes a client's loss, as in a model that mixes samples; found out once."""
@@ -127,7 +135,7 @@ class FlatModel(ABC):
             x: Vec, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None
         ) -> tuple[Tensor, ...]:
             out = self._reduced(x, Batch(fields, share, seed, mask))
-            return (out.loss,) if out.predictions is None else (out.loss, out.predictions)
+            return tuple(t for t in (out.loss, out.predictions, out.embedding) if t is not None)
 
         axes = (0, 0, 0, 0, None if batch.mask is None else 0)
         return Output(*torch.vmap(one, axes)(x, batch.fields, batch.share, batch.seed, batch.mask))
@@ -171,6 +179,12 @@ def scored_rows(model: FlatModel, predictions: Tensor, batch: Batch) -> Scalar:
 
     axes = (0, 0, 0, 0, None if batch.mask is None else 0)
     return torch.vmap(one, axes)(predictions, batch.fields, batch.share, batch.seed, batch.mask)
+
+
+def _padded(rows: list[Tensor | None], length: int) -> Tensor | None:
+    """Rows `(B_i, width)` as one block of the given length; None where there is nothing to stack."""
+    real = [r for r in rows if r is not None]
+    return torch.stack([pad(r, (0, 0, 0, length - len(r))) for r in real]) if real else None
 
 
 def _mean(losses: Tensor, mask: Tensor | None) -> Tensor:

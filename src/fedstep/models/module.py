@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import gcd
 from typing import TypeAlias, cast
@@ -15,7 +16,7 @@ from torch.nn import functional
 from torch.nn.modules.batchnorm import _NormBase
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch
+from fedstep.core.types import Batch, Head, Output
 from fedstep.core.vec import Vec
 from fedstep.models.flat import FlatModel
 
@@ -51,6 +52,10 @@ class ModuleModel(FlatModel):
         self._buffers = dict(self.module.named_buffers())
         self.linear = is_linear(self.module)
         self.pointwise = is_pointwise(self.loss)
+        self._last, self._embeds = None if self.linear else last_layer(self.module), False
+        if self._last is not None:
+            layer = cast(nn.Linear, self.module.get_submodule(self._last))
+            self.head = Head(layer.in_features, layer.out_features)
 
     @property
     def dim(self) -> int:
@@ -63,6 +68,13 @@ class ModuleModel(FlatModel):
         twin = copy.copy(self)
         twin.module = copy.deepcopy(self.module).eval()
         twin.stochastic = None
+        return twin
+
+    def embedding(self) -> ModuleModel:
+        if self._last is None:
+            raise InputError(f"{type(self.module).__name__} has no linear layer behind others: nothing embeds a sample")
+        twin = copy.copy(self)
+        twin._embeds = True
         return twin
 
     def load(self, x: Vec) -> nn.Module:
@@ -103,6 +115,28 @@ class ModuleModel(FlatModel):
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         return self.loss(predictions, batch.targets)
+
+    def _reduced(self, x: Vec, batch: Batch) -> Output:
+        if not self._embeds or self._last is None:
+            return super()._reduced(x, batch)
+        seen: list[Tensor] = []
+        hook = self.module.get_submodule(self._last).register_forward_pre_hook(lambda m, given: seen.append(given[0]))
+        try:
+            out = super()._reduced(x, batch)
+        finally:
+            hook.remove()
+        if not seen or seen[-1].dim() != 2:
+            raise InputError(f"the last linear layer of {type(self.module).__name__} does not see one vector a sample")
+        return replace(out, embedding=seen[-1])
+
+
+def last_layer(module: nn.Module) -> str | None:
+    """The name of the last linear layer, None where there is none or where nothing with parameters comes before it."""
+    names = [name for name, m in module.named_modules() if isinstance(m, nn.Linear)]
+    if not names:
+        return None
+    own = {id(p) for p in module.get_submodule(names[-1]).parameters()}
+    return names[-1] if any(p.requires_grad and id(p) not in own for p in module.parameters()) else None
 
 
 def is_linear(module: nn.Module) -> bool:

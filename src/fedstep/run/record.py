@@ -75,12 +75,17 @@ def report(
     seconds: float,
     asked: Sequence[Update] = (),
     delta_bytes: int | None = None,
+    silent: bool = False,
 ) -> RoundReport:
-    """The row of the round that led to `server`; `asked` are the updates of its probe, delta_bytes what one delta weighs."""
+    """The row of the round that led to `server`; `asked` are the updates of its probe, delta_bytes what one delta weighs.
+
+    The updates of a `silent` probe were not sent.
+    """
     traces, all_traces = [u.trace for u in updates], [u.trace for u in (*updates, *asked)]
     up = _bytes(total.delta) if delta_bytes is None else delta_bytes
-    probed = sum(u.aggregate.clients + u.aggregate.rejected for u in asked)
-    told = sum((u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in asked)
+    heard = () if silent else asked
+    probed = sum(u.aggregate.clients + u.aggregate.rejected for u in heard)
+    told = sum((u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in heard)
     taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
     trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
     means = torch.cat([t.mean_loss.reshape(-1) for t in traces]).double()

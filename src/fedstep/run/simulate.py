@@ -55,6 +55,7 @@ class Simulation:
     def run(self, server: Server, store: Store, rounds: int) -> Iterator[tuple[Server, RoundReport]]:
         """Rounds server.round + 1 to `rounds`; each yield is a state from which `run` goes on to the same bits."""
         alg, population, judge = self.task.algorithm, len(self.task.federation), self.task.model.evaluating()
+        everyone = float(alg.weighting(torch.tensor([part.numel() for part in self.task.federation.parts])).sum())
         while server.round < rounds:
             clock = perf_counter()
             cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
@@ -65,12 +66,13 @@ class Simulation:
             updates = list(self.executor(self.task, sent, cohort, store))
             with self._charge("aggregation"):
                 total = _sum(updates)
-                server = alg.absorb(server, total, population)
+                server = alg.absorb(server, total, everyone)
             seconds = perf_counter() - clock
             due = server.round % self.every == 0 or server.round == rounds
             with self._charge("evaluation"):
                 scores = self._scores(judge, server) if due else Scores()
-            yield server, report(server, sent, updates, total, scores, seconds, asked, alg.codec.size(sent.x))
+            size, silent = alg.codec.size(sent.x), alg.correction.silent
+            yield server, report(server, sent, updates, total, scores, seconds, asked, size, silent)
 
     def _charge(self, kind: str) -> AbstractContextManager[None]:
         return nullcontext() if self.clock is None else self.clock.charge(kind)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec
+from fedstep.core.vec import State, Vec, norm_sq
 from fedstep.server.rules import check_step, eta
 
 
@@ -80,3 +80,24 @@ class FlowerAdam:
         below = v.sqrt() + self.tau
         move = torch.where(below > 0, m / below, torch.zeros_like(m))
         return x + step * move, {"m": m, "v": v, "t": t, **eta(x, step)}
+
+
+@dataclass(frozen=True)
+class ProgramExtrapolate:
+    """Extrapolation by a running sum of squared norms: r <- mean |delta_i|^2 + 0.45 r;  eta_g = r / (2 (|d|^2 + |S| eps)).
+
+    eta_g is not kept above 1. It was written for a server with momentum, which the program leaves out because of a misspelt
+    name. eps is decayed by `decay` before every round.
+    """
+
+    eps: float = 0.1
+    decay: float = 0.998**2
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"eps": torch.tensor(self.eps, dtype=torch.float64), "running": x.new_zeros(()), **eta(x, 1.0)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        eps, running = self.decay * state["eps"], agg.mean(agg.norm_sq) + 0.9 * 0.5 * state["running"]
+        below = 2 * (norm_sq(d) + (agg.clients * eps).to(d.dtype))
+        eta_g = torch.where(below > 0, running / below, torch.ones_like(below))
+        return x + eta_g * d, {"eps": eps, "running": running, "eta_g": eta_g}

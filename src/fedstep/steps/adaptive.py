@@ -17,7 +17,7 @@ from fedstep.steps.search import LineSearch
 
 
 @dataclass(frozen=True)
-class Secant(StepRule):
+class SecantStep(StepRule):
     """The step that the last change of the gradient allows (Kim et al., 2024; Malitsky and Mishchenko, 2020).
 
         eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|), sqrt(1 + delta theta_{k-1}) eta_{k-1})
@@ -35,10 +35,10 @@ class Secant(StepRule):
     def __post_init__(self) -> None:
         for name in ("start", "gamma"):
             if not getattr(self, name) > 0:
-                raise InputError(f"Secant({name}={getattr(self, name)}): {name} must be positive")
+                raise InputError(f"SecantStep({name}={getattr(self, name)}): {name} must be positive")
         for name in ("delta", "theta"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Secant({name}={getattr(self, name)}): {name} must be 0 or more")
+                raise InputError(f"SecantStep({name}={getattr(self, name)}): {name} must be 0 or more")
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         zero = x.new_zeros(x.shape[:-1])
@@ -180,6 +180,10 @@ class _Steady:
     @property
     def share(self) -> Scalar:
         return self.phi.share
+
+    @property
+    def steps(self) -> Scalar:
+        return self.phi.steps
 
     def __call__(self, x: Vec) -> Scalar:
         return self.phi(x)

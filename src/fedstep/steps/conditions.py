@@ -23,6 +23,7 @@ class Condition:
     """
 
     proposal: ClassVar[Proposal] = Bisect()  # how the next trial is chosen unless the search says otherwise
+    two_sided: ClassVar[bool] = True  # whether it knows steps that are too short
     asks_slope: ClassVar[bool] = False
 
     def __call__(self, trial: Trial) -> Tensor:
@@ -46,6 +47,8 @@ class Armijo(Condition):
     """
 
     c: float = 0.1
+
+    two_sided: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.c < 1:

@@ -18,7 +18,7 @@ class Proposal(Protocol):
     """How the next trial is chosen."""
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        """The next trial; the bracket has the one just made in it."""
+        """The next trial, 0 where nothing is left to try; the bracket has the one just made in it."""
         ...
 
 
@@ -40,7 +40,10 @@ class Bisect:
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
         longer = trial.eta / bracket.shrink if self.grow is None else trial.eta * self.grow
         moved = torch.where(verdict > 0, trial.eta * bracket.shrink, longer)
-        return torch.where(bracket.closed, (bracket.below + bracket.above) / 2, moved)
+        if not bool((bracket.below > 0).any()):  # always so under Armijo
+            return moved
+        middle = torch.where(bracket.spent, 0.0, (bracket.below + bracket.above) / 2)
+        return torch.where(bracket.closed, middle, moved)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class Secant:
             secant = trial.eta / (2 * (1 - mu))
             # a NaN or infinite trial has no parabola, and overflow must not end the search
             return torch.where((mu < 1) & torch.isfinite(secant) & (secant > 0), secant, moved)
-        return torch.where(bracket.closed, (bracket.below * bracket.above).sqrt(), moved)
+        middle = torch.where(bracket.spent, 0.0, (bracket.below * bracket.above).sqrt())
+        return torch.where(bracket.closed, middle, moved)
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,12 @@ class Parabola:
     A search that begins far too long ends in two or three trials instead of dozens.
     """
 
-    aim: float = 0.5
+    aim: float = 0.6
     least: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.5")
+            raise InputError(f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
         if not 0 < self.least < 1:
             raise InputError(f"Parabola(least={self.least}): the smallest factor must lie in (0, 1); try 0.1")
 

@@ -122,13 +122,13 @@ class Fitted(Reset):
     no trial that is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
     """
 
-    aim: float = 0.5
+    aim: float = 0.6
     grow: float = 2.0
     memory: float = 0.7
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.5")
+            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
         if not self.grow > 1:
             raise InputError(f"Fitted(grow={self.grow}): the largest factor of one step must be above 1; try 2")
         if not 0 <= self.memory < 1:
@@ -155,6 +155,18 @@ class Failure(Protocol):
     def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
         """Step to take and step to remember."""
         ...
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Take the longest trial that was only too short, for it decreases enough; where there is none, do as `Skip`.
+
+    Under Armijo's condition no step is too short, so this is `Skip`. Under the others it is what rounding leaves to do close to a
+    minimum.
+    """
+
+    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
+        return ended.short, torch.where(ended.short > 0, ended.short, ended.start)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fedstep.steps.cadence import Always, Cadence
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.proposals import Proposal
 from fedstep.steps.references import Current, Reference
-from fedstep.steps.resets import Failure, Grow, Reset, Skip
+from fedstep.steps.resets import Failure, Grow, Reset, Settle
 from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
 from fedstep.steps.trial import Bracket, Ended, Point, Took, Trial
 
@@ -35,7 +35,8 @@ class LineSearch(StepRule):
     `share` with the geometric mean of the last steps of the clients of the round before: one number, sent with the model.
 
     Conditions that know steps that are too short too choose the next trial by a `proposal` (None: the condition's own). No trial
-    is longer than max_step; a step that is too short there is taken, for want of a longer one.
+    is longer than max_step; a step that is too short there is taken, for want of a longer one. A search ends without a good step
+    once too short and too long lie within the relative `tolerance`: close to a minimum rounding leaves nothing between them.
 
     `largest` replaces the grid by the largest acceptable step in (0, max_step], to the relative `tolerance`, provided the
     acceptable steps form an interval (convex f): the paper's analysis assumes it. It begins every search at the start value.
@@ -52,7 +53,7 @@ class LineSearch(StepRule):
     shrink: float = 0.9
     trials: int = 100
     start: float | None = None
-    failure: Failure = Skip()
+    failure: Failure = Settle()
     largest: bool = False
     tolerance: float = 1e-3
     carry: bool = False
@@ -126,7 +127,7 @@ class LineSearch(StepRule):
         noise = self.slack * torch.finfo(f.dtype).eps * reference.abs()
         found = self._try(phi.along(x, d), Trial(first, f, f, slope, reference, decline, noise), begin)
         failed = ~still & ~trust & (found.step == 0)
-        fallback, restart = self.failure(Ended(found.tried, found.following, start))
+        fallback, restart = self.failure(Ended(found.tried, found.following, found.short, start))
         step = torch.where(failed & begin, fallback, found.step)
 
         kept = torch.where(failed, torch.where(begin, restart, start), step)
@@ -147,31 +148,38 @@ class LineSearch(StepRule):
     def _try(self, ray: Ray, trial: Trial, active: Tensor) -> Found:
         """The loop, beginning at the trial's eta."""
         propose, eta = self.proposal or self.condition.proposal, trial.eta
-        accepted, tried, below = torch.zeros_like(eta), torch.zeros_like(eta), torch.zeros_like(eta)
-        reached, above = trial.f, torch.full_like(eta, inf)
+        tolerance, two_sided = 0.0 if self.largest else self.tolerance, self.condition.two_sided
+        accepted, below, above = torch.zeros_like(eta), torch.zeros_like(eta), torch.full_like(eta, inf)
+        seen, reached = trial.f, trial.f
         trials, slopes = (torch.zeros_like(eta, dtype=torch.int64) for _ in range(2))
         for k in range(self.trials):
             if not bool(active.any()):
                 break
             trials = trials + active
             trial = replace(trial, eta=eta, value=_some(ray, eta, active))
-            known = torch.isfinite(trial.value)  # a loss of minus infinity is overflow, not success
-            verdict = torch.where(known, self.condition(trial), 1)
+            seen = torch.where(active, trial.value, seen)
+            # a loss of minus infinity is overflow, not success
+            verdict = torch.where(torch.isfinite(trial.value), self.condition(trial), 1)
             if self.condition.asks_slope:
                 passed = active & (verdict == 0)
                 verdict, slopes = self._bend(ray, trial, passed, verdict), slopes + passed
-            verdict = torch.where((verdict < 0) & (eta >= self.max_step), 0, verdict)
+            if two_sided:  # there is nothing longer to try
+                verdict = torch.where((verdict < 0) & (eta >= self.max_step), 0, verdict)
             good = active & (verdict == 0)
-            accepted, reached = torch.where(good, eta, accepted), torch.where(good, trial.value, reached)
-            tried = torch.where(active, torch.where(known, eta, 0.0), tried)
+            accepted = torch.where(good, eta, accepted)
             if self.largest:  # a good step is too short while a bad one stands well above it
+                reached = torch.where(good, trial.value, reached)
                 verdict = verdict - (good & (eta < self.max_step) & (above - eta > self.tolerance * eta)).int()
             active = active & (verdict != 0)
             above = torch.where(active & (verdict > 0), eta, above)
-            below = torch.where(active & (verdict < 0), eta, below)
-            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink))
+            if two_sided or self.largest:
+                below = torch.where(active & (verdict < 0), eta, below)
+            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink, tolerance))
+            if two_sided:
+                active = active & (following > 0)
             eta = torch.where(active, following.clamp(max=self.max_step), eta)
-        return Found(accepted, reached, tried, eta, trials, slopes)
+        tried = torch.where(torch.isfinite(seen), trial.eta, 0.0)
+        return Found(accepted, reached if self.largest else seen, tried, eta, below, trials, slopes)
 
     def _bend(self, ray: Ray, trial: Trial, passed: Tensor, verdict: Tensor) -> Tensor:
         """Verdicts with the slopes of the trials whose values passed; a slope that is not finite counts as too long."""
@@ -190,6 +198,7 @@ class Found:
     value: Scalar  # phi there
     tried: Scalar  # the last trial, 0 where its value was not finite
     following: Scalar  # the trial that would have come next
+    short: Scalar  # the longest trial that was only too short, 0: none
     trials: Tensor
     slopes: Tensor
 

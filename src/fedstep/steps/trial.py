@@ -57,7 +57,7 @@ class Trial:
         return (self.value - self.f) / (self.eta * self.slope)
 
     def _forgiven(self, wanted: Scalar) -> Scalar:
-        return torch.where(-wanted <= self.noise, self.noise, torch.zeros_like(self.noise))
+        return torch.where(-wanted <= self.noise, self.noise, 0.0)
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,12 @@ class Bracket:
     above: Scalar
     first: bool  # whether only one trial has been made
     shrink: float  # the search's factor
+    tolerance: float  # relative width below which there is nothing between the sides
+
+    @property
+    def spent(self) -> Tensor:
+        """Whether both sides are known and nothing is left between them, per client."""
+        return self.closed & (self.above - self.below <= self.tolerance * self.below)
 
     @property
     def closed(self) -> Tensor:
@@ -99,4 +105,5 @@ class Ended:
 
     tried: Scalar  # the last trial, 0 where its value was not finite
     following: Scalar  # the trial that would have come next
+    short: Scalar  # the longest trial that was only too short: it decreases enough; 0: none
     start: Scalar  # the value a round begins with

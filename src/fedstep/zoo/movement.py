@@ -13,7 +13,7 @@ from fedstep.local.solver import LocalSolver
 from fedstep.local.storm import Storm
 from fedstep.local.terms import L2
 from fedstep.server.rules import Step
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, Secant
+from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, SecantStep
 from fedstep.steps.fixed import Constant
 from fedstep.steps.probabilistic import ProbabilisticSearch
 from fedstep.steps.resets import Grow, Reset
@@ -164,7 +164,7 @@ def delta_sgd(
     Paper: Kim et al., Adaptive Federated Learning with Auto-Tuned Clients, ICLR 2024.
     Special case: delta 0 and a large gamma: FedAvg with step `start`.
     """
-    return Algorithm(LocalSolver(Secant(start, gamma, delta, theta)), Step(server_step))
+    return Algorithm(LocalSolver(SecantStep(start, gamma, delta, theta)), Step(server_step))
 
 
 def feddog(

@@ -75,7 +75,7 @@ def fedexpsls(
     return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
 
 
-def fedsls_lean(c: float = 0.1, max_step: float = 10.0, aim: float = 0.5, server_step: float = 1.0) -> Algorithm:
+def fedsls_lean(c: float = 0.1, max_step: float = 10.0, aim: float = 0.6, server_step: float = 1.0) -> Algorithm:
     """FedSLS with about one trial a step: for models whose forward pass is the cost.
 
         eta_0 = where the parabola through the last accepted trials has decreased by `aim` of what its slope promised

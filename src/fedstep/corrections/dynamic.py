@@ -1,0 +1,60 @@
+"""Dynamic regularisation: clients' optima are bent towards the common one (FedDyn)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
+from fedstep.core.types import Context
+from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
+from fedstep.corrections.base import Correction
+from fedstep.local.terms import Linear, Proximal, Term
+from fedstep.local.trace import Trace
+
+
+@dataclass(frozen=True)
+class Dynamic(Correction):
+    """Every client remembers the gradient at which it left its function.
+
+        client i descends f_i(x) - <h_i, x> + alpha/2 |x - x_t|^2;  h_i <- h_i - alpha delta_i
+        h <- h - alpha |S|/N mean_i delta_i;  direction = mean_i delta_i - h / alpha
+
+    A client that solves its problem exactly ends with h_i = grad f_i at its solution.
+    """
+
+    alpha: float = 0.1
+
+    withheld = frozenset({"dual"})
+
+    def __post_init__(self) -> None:
+        if not self.alpha > 0:
+            raise InputError(
+                f"Dynamic(alpha={self.alpha}): alpha must be positive; the paper tries 0.001, 0.01 and 0.1"
+            )
+
+    def terms(self) -> tuple[Term, ...]:
+        return (Linear(minus="dual"), Proximal(self.alpha))
+
+    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"dual": torch.zeros_like(x)}
+
+    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"dual": torch.zeros_like(x)}
+
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+        delta = x - ctx.anchor
+        return delta, {"dual": ctx.memory["dual"] - self.alpha * delta}, {}
+
+    def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
+        mean = agg.mean(agg.delta)
+        dual = shared["dual"] - self.alpha * fraction * mean
+        return mean - dual / self.alpha, {**shared, "dual": dual}
+
+    def spread(self, shared: State, agg: Aggregate) -> Scalar:
+        """A client's part of the direction is delta_i - h / alpha."""
+        shift = shared["dual"] / self.alpha
+        return agg.norm_sq - 2 * dot(agg.delta, shift) + agg.weight * norm_sq(shift)

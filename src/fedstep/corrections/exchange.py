@@ -1,0 +1,42 @@
+"""Gradients are exchanged before the local steps, so that every client descends a model of the common function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.types import Context
+from fedstep.core.vec import State, Vec
+from fedstep.corrections.base import Correction
+from fedstep.local.terms import Linear, Term
+
+
+@dataclass(frozen=True)
+class Exchange(Correction):
+    """Tilt the client's function so that its slope at x_t is the common one.
+
+        client i descends f_i(x) + <g - grad f_i(x_t), x>,  g = mean_i grad f_i(x_t)
+
+    With `asks_others` the mean is over another sample of clients than the one that trains.
+    """
+
+    asks_others: bool = False
+    probes = True
+
+    def terms(self) -> tuple[Term, ...]:
+        return (Linear("gradient", "gradient"),)
+
+    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"gradient": torch.zeros_like(x)}
+
+    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+        return {"gradient": torch.zeros_like(x)}
+
+    def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return {"gradient": g}, {}
+
+    def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
+        return {"gradient": agg.mean(agg.delta)}
