@@ -12,6 +12,7 @@ import pytest
 from fedstep import InputError, build, zoo
 from fedstep.cli import main
 from fedstep.cli.show import differences
+from fedstep.cli.study import SHIPPED
 from fedstep.local.directions import Chain, Clip, Decay
 from fedstep.local.terms import L2, Proximal
 from fedstep.server.adaptive import Adaptive, Average
@@ -19,6 +20,7 @@ from fedstep.server.clients import BySamples
 from fedstep.server.codecs import Plain
 from fedstep.server.rules import Extrapolate
 from fedstep.spec import HOMES, _is_part, _modules, filled, methods, mix, parts, shown
+from fedstep.study.plan import read_study
 
 
 def test_an_adam_server_over_line_search_clients():
@@ -118,6 +120,11 @@ def test_a_wrong_filler_is_one_clear_line(text, message):
     with pytest.raises(InputError, match=message) as caught:
         build(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_method_of_a_shipped_study_can_be_built(path):
+    assert read_study(path).methods
 
 
 def test_list_slots_fits_into_a_hundred_columns():

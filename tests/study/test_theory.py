@@ -249,6 +249,23 @@ def test_a_method_outside_the_theorems_is_measured_and_bounded_by_nothing():
     assert "<h2>mixed</h2>" in sheet("title", [found])
 
 
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("fedsls", []),
+        ("fedexpsls(reset=Keep())", []),
+        ("fedavg", ["step=Constant"]),
+        ("fedsls(condition=Goldstein())", ["condition=Goldstein"]),
+        ("fedsls(reference=Grippo(), reset=Grow(factor=0.5))", ["reference=Grippo", "reset=Grow"]),
+        ("fedsls_lean", ["reset=Fitted", "proposal=Parabola"]),
+        ("fedsls_momentum", ["move=Inertia"]),
+        ("fedsls(correction=MeanControl(), codec=TopK())", ["correction=MeanControl", "codec=TopK"]),
+    ],
+)
+def test_what_leads_outside_the_theorems_is_named(text, reasons):
+    assert not_covered(build(text)) == reasons
+
+
 def test_a_sample_of_clients_is_said_to_be_one():
     m = measure(quadratics(fedsls()), 2, 2, 2)
     assert m.clients == 2

@@ -9,12 +9,16 @@ from math import nan
 from fedstep.algorithm import Algorithm
 from fedstep.corrections.base import Correction
 from fedstep.local.directions import Steepest
+from fedstep.local.moves import Straight
 from fedstep.local.oracles import Autograd
+from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import L2
 from fedstep.server.codecs import Plain
 from fedstep.server.rules import Extrapolate, Step
+from fedstep.steps.cadence import Always
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.references import Current
+from fedstep.steps.resets import Grow, Keep, Restart
 from fedstep.steps.search import LineSearch
 from fedstep.study.theory import bounds
 from fedstep.study.theory.measure import Measured
@@ -81,18 +85,33 @@ class Claim:
 
 def not_covered(alg: Algorithm) -> list[str]:
     """What of a method the theorems do not speak of."""
-    local, step = alg.local, alg.local.step
-    search = isinstance(step, LineSearch) and isinstance(step.condition, Armijo) and isinstance(step.reference, Current)
+    local = alg.local
     slots = {
-        "step": (step, search),
+        "step": (local.step, isinstance(local.step, LineSearch)),
         "server": (alg.server, isinstance(alg.server, Step | Extrapolate)),
         "direction": (local.direction, isinstance(local.direction, Steepest)),
         "oracle": (local.oracle, isinstance(local.oracle, Autograd)),
+        "move": (local.move, isinstance(local.move, Straight)),
+        "local": (local, type(local) is LocalSolver),
         "correction": (alg.correction, type(alg.correction) is Correction),
         "codec": (alg.codec, isinstance(alg.codec, Plain)),
     }
     found = [f"{slot}={type(part).__name__}" for slot, (part, fine) in slots.items() if not fine]
+    found += _of_the_search(local.step) if isinstance(local.step, LineSearch) else []
     return found + [f"terms={type(t).__name__}" for t in local.terms if not isinstance(t, L2)]
+
+
+def _of_the_search(step: LineSearch) -> list[str]:
+    """Parts of a search for which `smallest_step` is not proved: every search must begin at `low` or above, on a grid."""
+    grown = isinstance(step.reset, Keep | Restart) or (isinstance(step.reset, Grow) and step.reset.factor >= 1)
+    parts = {
+        "condition": (step.condition, isinstance(step.condition, Armijo)),
+        "reference": (step.reference, isinstance(step.reference, Current)),
+        "reset": (step.reset, grown),
+        "proposal": (step.proposal, step.proposal is None),
+        "cadence": (step.cadence, isinstance(step.cadence, Always)),
+    }
+    return [f"{name}={type(part).__name__}" for name, (part, fine) in parts.items() if not fine]
 
 
 def strong_convexity(m: Measured, s: Setup | None) -> tuple[float | None, str]:
