@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/fedstep demo
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

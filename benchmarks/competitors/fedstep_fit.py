@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 
 import torch
 
@@ -17,9 +16,16 @@ VARIANTS = {
     "fedstep FedAvg p2": {"workers": 2},
     "fedstep FedSLS": {"method": "fedsls"},
     "fedstep FedSLS p2": {"method": "fedsls", "workers": 2},
+    "fedstep FedSLS lean": {"method": "fedsls_lean"},
+    "fedstep FedSLS lean p2": {"method": "fedsls_lean", "workers": 2},
 }
 WORKLOADS = ("w1", "w2", "w3", "empty")
-ONLY = {"fedstep FedSLS": ("w1", "w2", "w3"), "fedstep FedSLS p2": ("w1", "w2", "w3")}
+ONLY = {
+    "fedstep FedSLS": ("w1", "w2", "w3"),
+    "fedstep FedSLS p2": ("w1",),
+    "fedstep FedSLS lean": ("w2", "w3"),
+    "fedstep FedSLS lean p2": ("w2", "w3"),
+}
 
 ENDLESS = 10**9
 
@@ -29,11 +35,6 @@ class Finished(Exception):
 
 
 def compete(work, rounds, method=None, workers=1):
-    more = {}
-    if workers > 1:
-        if "workers" not in inspect.signature(fedstep.fit).parameters:
-            raise SystemExit("this fedstep.fit has no parameter `workers`")
-        more = {"workers": workers}
     torch.set_num_threads(1)
     module, clients = module_of(work), clients_of(work)
     asked = iter(rounds)
@@ -58,5 +59,5 @@ def compete(work, rounds, method=None, workers=1):
             every=ENDLESS,  # no evaluation
             progress=False,
             on_round=on_round,
-            **more,
+            workers=workers,
         )

@@ -76,7 +76,8 @@ class Algorithm:
         return {**self.correction.memory_init(x), **self.local.memory_init(x), **codec}
 
     def broadcast(self, server: Server) -> Broadcast:
-        shared = {name: v for name, v in server.shared.items() if name not in self.correction.withheld}
+        kept = self.correction.withheld | {f"step.{name}" for name in self.local.step.withheld}
+        shared = {name: v for name, v in server.shared.items() if name not in kept}
         return Broadcast(server.x, shared, server.round)
 
     def client(

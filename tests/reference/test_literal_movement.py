@@ -288,3 +288,13 @@ def test_dog_remembers_the_farthest_point():
     assert any(later < earlier for earlier, later in pairwise(distances))
     _, server = simulate(zoo.feddog(0.1, scale=2.0, weight_decay=0.1), clients())
     assert np.allclose(server.x.numpy(), w, rtol=1e-12, atol=1e-12)
+
+
+def test_the_zeroth_order_oracle_leaves_the_output_at_x_behind():
+    ((a, b),) = clients()
+    x = torch.linspace(-1, 1, DIM, dtype=torch.float64)
+    model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, x)
+    batch = Batch((torch.tensor(a), torch.tensor(b)), torch.tensor(1.0), torch.tensor(5))
+    phi = Objective(Context(x, {}, {}, model), batch)
+    f, _ = TwoPoint(3, 0.5)(phi, x)
+    assert torch.equal(phi.output.loss, f)

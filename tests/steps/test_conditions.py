@@ -390,6 +390,10 @@ def test_the_reference_relaxes_the_decrease_but_not_what_is_too_short() -> None:
     high, _ = rule.search(Curves(p, torch.ones(())), 0 * one, p[0], one, -one, after)
     # 1 - e + e^2 / 2 <= 9 - e / 4 up to 4.82: 8 * 0.9^5 = 4.72 is the sixth trial; 1.5 is the longest without the memory
     assert (float(high.step), int(high.trials), bool(high.failed)) == (pytest.approx(8 * 0.9**5), 6, False)
+    # at 1 the loss is 1/2: above f - 3/4, far below 9 - 3/4; not too short
+    near = replace(rule, start=1.0)
+    good, _ = near.search(Curves(p, torch.ones(())), 0 * one, p[0], one, -one, after)
+    assert (float(good.step), int(good.trials)) == (1.0, 1)
 
 
 def test_between_searches_the_guess_is_taken_untested_and_not_remembered() -> None:

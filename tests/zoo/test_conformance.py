@@ -21,6 +21,9 @@ from fedstep.spec import build
 
 every = pytest.mark.parametrize("name", NAMES)
 ROUNDS = {"feddog": 50}  # of training where 25 are too few: its first steps are of length 1e-6
+ROUNDING = {
+    "fedprobls": 1e-10
+}  # its steps solve linear systems, which amplify the rounding of another order of summation
 MAY_STAY = ("fedprobls",)  # a sound search may end in the belief that no trial beats the start: counted as failed
 
 
@@ -41,16 +44,16 @@ def test_another_seed_gives_other_numbers(name):
 
 @every
 def test_cohort_and_sequential_agree(name):
-    one = final(simulation(build(name)))
+    one, tolerance = final(simulation(build(name))), ROUNDING.get(name, 1e-12)
     for executor in (Cohort(), Cohort(block=3), Cohort(block=1)):
-        assert torch.allclose(one, final(simulation(build(name), executor)), rtol=1e-12, atol=1e-12)
+        assert torch.allclose(one, final(simulation(build(name), executor)), rtol=tolerance, atol=tolerance)
 
 
 @every
 def test_cohort_and_sequential_agree_on_epochs_of_unequal_length(name):
     plan = Plan(batch=4, steps=None, epochs=2)
-    one = final(simulation(build(name), plan=plan))
-    assert torch.allclose(one, final(simulation(build(name), Cohort(), plan=plan)), rtol=1e-12, atol=1e-12)
+    one, tolerance = final(simulation(build(name), plan=plan)), ROUNDING.get(name, 1e-12)
+    assert torch.allclose(one, final(simulation(build(name), Cohort(), plan=plan)), rtol=tolerance, atol=tolerance)
 
 
 @every

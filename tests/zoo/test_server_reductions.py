@@ -208,6 +208,12 @@ def test_fedhyper_sl_held_at_one_is_fedavg():
     assert not same(zoo.fedhyper_sl(0.3), zoo.fedavg(0.3))
 
 
+def test_fedhyper_sl_sends_one_number_with_the_model():
+    sim = simulation(zoo.fedhyper_sl())
+    _, row = next(sim.run(sim.begin(1), Store(), 1))
+    assert row.bytes_down == 4 * 8 * (model().dim + 1)
+
+
 def test_nastya_with_equal_numbers_of_steps_is_fedavg_with_a_server_step():
     assert same(zoo.nastya(0.3, 0.6), zoo.fedavg(0.3, 0.6 / (5 * 0.3)))
     assert not same(zoo.nastya(0.3, 0.6), zoo.fedavg(0.3, 0.6 / (5 * 0.3)), plan=EPOCH)  # unequal numbers there

@@ -71,8 +71,8 @@ class TwoPoint:
     def __call__(self, phi: Objective, x: Vec) -> tuple[Scalar, Vec]:
         with torch.no_grad():
             units = self.units(phi.batch.seed, x)
-            values = [phi(x + self.radius * units[..., j, :]) for j in range(self.directions)]
-            f = phi(x)  # last: the model's short cut along a line needs its output at x
+            f, aside = phi(x), Objective(phi.ctx, phi.batch, phi.terms)  # phi itself keeps the model's output at x
+            values = [aside(x + self.radius * units[..., j, :]) for j in range(self.directions)]
             rises = torch.stack([value - f for value in values], -1)
             return f, x.shape[-1] / (self.directions * self.radius) * (rises.unsqueeze(-1) * units).sum(-2)
 

@@ -91,7 +91,7 @@ class ImprovedGoldstein(Condition):
 
     That is mu in [m, 1 - m], as with Goldstein for c = m = (1 - sqrt(1 - 4 beta)) / 2, or mu >= (1 + sqrt(1 + 4 beta)) / 2: a
     step that gains more than the slope promised is never too short. Otherwise it is too short for mu >= 1/2, else too long.
-    beta must lie in (0, 1/4); 0.02 is the value the authors use in their solver.
+    beta must lie in (0, 1/4); 0.02 is a choice made here.
     """
 
     beta: float = 0.02

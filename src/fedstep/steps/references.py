@@ -118,7 +118,7 @@ class Smoothed(Reference):
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:
-            raise InputError(f"Smoothed(beta={self.beta}): beta must lie in [0, 1); the paper uses 0.99")
+            raise InputError(f"Smoothed(beta={self.beta}): beta must lie in [0, 1); try 0.99")
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"gain": x.new_zeros(x.shape[:-1]), "steepness": x.new_zeros(x.shape[:-1])}

@@ -75,6 +75,7 @@ class StepRule:
     intrinsic: ClassVar[bool] = (
         False  # uses vectors through phi.slope and phi.norm_sq only, so that any coordinates serve
     )
+    withheld: ClassVar[frozenset[str]] = frozenset()  # what of the shared state is the server's alone and not sent
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """The state before the client's first step, `(...)` or `(..., d)` for x of shape `(..., d)`."""

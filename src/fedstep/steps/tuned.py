@@ -20,13 +20,14 @@ class Tuned(StepRule):
 
         eta = step * clip(1 + a, low, high);  a <- a + <D_t, D_{t-1}> at the end of round t
 
-    a begins at 0 and is kept as it is; only the step is clipped. The last mean delta travels with the model.
+    a begins at 0 and is kept as it is; only the step is clipped. a travels with the model, the last mean delta does not.
     """
 
     step: float = 0.1
     low: float = 0.1
     high: float = 10.0
     intrinsic: ClassVar[bool] = True
+    withheld = frozenset({"delta"})
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
