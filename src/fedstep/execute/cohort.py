@@ -21,9 +21,8 @@ class Cohort(Local):
     """Run blocks of clients in lockstep: for small models, where one client alone leaves the machine idle.
 
     Batches of unequal size are padded with copies of a real sample and masked; a client that has fewer steps than its block
-    drops out of the block when it is done. Blocks are cut by size, so that a block holds clients alike.
-    Clients of a linear model with fewer samples than features work in the span of their samples (models/dual.py) where that
-    is less work; `dual=False` keeps to the plain form.
+    drops out of the block when it is done. Clients of a linear model with fewer samples than features work in the span of their
+    samples (models/dual.py) where that is less work, in blocks of clients of like size; `dual=False` keeps to the plain form.
     """
 
     block: int = 16
@@ -35,18 +34,22 @@ class Cohort(Local):
             raise InputError(f"Cohort(block={self.block}): a block needs at least one client")
 
     def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
+        if not (self.dual and spans(task)):
+            return self._cut(cohort)
         clients = sorted(cohort, key=task.federation.size)
-        short = 0
-        if self.dual and spans(task):  # the short clients come first: whether it pays is monotone in the size
-            short = sum(pays(task, task.federation.size(c)) for c in clients)
-        parts = (clients[:short], clients[short:])
-        return [[c for c in cohort if c in block] for part in parts for block in self._cut(part)]
+        short = sum(pays(task, task.federation.size(c)) for c in clients)  # they come first: the rule is monotone
+        place = {c: k for k, c in enumerate(cohort)}
+        return [
+            sorted(block, key=place.__getitem__)
+            for part in (clients[:short], clients[short:])
+            for block in self._cut(part)
+        ]
 
-    def _cut(self, clients: list[int]) -> list[set[int]]:
+    def _cut(self, clients: Sequence[int]) -> list[list[int]]:
         """Blocks of nearly equal size, none above the limit: workers are to have the same to do."""
         count = -(-len(clients) // self.block)
         ends = [len(clients) * i // count for i in range(1, count + 1)] if count else []
-        return [set(clients[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        return [list(clients[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
     def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
         samples = torch.tensor([task.federation.size(c) for c in clients])
