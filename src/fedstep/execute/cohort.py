@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
@@ -61,29 +62,40 @@ class Cohort(Local):
 
 
 def _walk(
-    task: Task, sent: Broadcast, clients: Sequence[int], samples: Tensor, probe: bool, positions: bool
+    task: Task, sent: Broadcast, clients: Sequence[int], samples: Tensor, probe: bool, dual: bool
 ) -> Iterator[tuple[Batch, Tensor | None]]:
     """Batches in lockstep, of samples or of positions among the client's samples, and which clients are still at work."""
     plans = [task.positions(c, sent.round, probe) for c in clients]
-    for step in range(max(map(len, plans))):
-        rows = [r for r, plan in enumerate(plans) if step < len(plan)]
-        index, mask = _padded([plans[r][step] for r in rows])
-        sizes = torch.tensor([len(plans[r][step]) for r in rows])
-        seeds = torch.tensor([task.step_seed(clients[r], sent.round, step) for r in rows])
-        share, steps = sizes / samples[rows].double(), torch.tensor([len(plans[r]) for r in rows])
-        who = None if len(rows) == len(clients) else torch.tensor(rows)
-        pooled = torch.stack([task.federation.parts[clients[r]][i] for r, i in zip(rows, index, strict=True)])
-        if positions:
-            yield task.place(index, pooled, torch.tensor(rows), share, seeds, mask, sent.x, steps), who
+    lengths = [len(plan) for plan in plans]
+    sizes = pad_sequence([torch.tensor([i.numel() for i in plan], dtype=torch.int64) for plan in plans], True)
+    longest, shortest = _extremes(sizes)
+    positions = pad_sequence([_table(plan, max(longest, default=0)) for plan in plans], True)
+    parts = pad_sequence([task.federation.parts[c] for c in clients], True)
+    shares, steps = sizes / samples.double().unsqueeze(-1), torch.tensor(lengths)
+    for step, width in enumerate(longest):
+        who = None if step < min(lengths) else torch.tensor([r for r, n in enumerate(lengths) if step < n])
+        rows = torch.arange(len(clients)) if who is None else who
+        at = positions[rows, step, :width]
+        mask = None if shortest[step] == width else torch.arange(width) < sizes[rows, step, None]
+        pooled, share, count = parts[rows].gather(1, at), shares[rows, step], steps[rows]
+        if dual:
+            yield task.place(at, pooled, rows, share, mask, sent.x, count), who
         else:
-            yield task.gather(pooled, share, seeds, mask, sent.x, steps), who
+            seeds = torch.tensor([task.step_seed(clients[r], sent.round, step) for r in rows.tolist()])
+            yield task.gather(pooled, share, seeds, mask, sent.x, count), who
 
 
-def _padded(indices: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-    """Index sets as one rectangle, and which entries are real (None: all)."""
-    longest = max(map(len, indices))
-    if all(len(i) == longest for i in indices):
-        return torch.stack(indices), None
-    rectangle = torch.stack([torch.cat([i, i[:1].expand(longest - len(i))]) for i in indices])
-    lengths = torch.tensor([len(i) for i in indices])
-    return rectangle, torch.arange(longest) < lengths[:, None]
+def _table(plan: list[Tensor], width: int) -> Tensor:
+    """A client's batches, one a row; short ones are padded with their first sample."""
+    sizes = torch.tensor([i.numel() for i in plan], dtype=torch.int64)
+    column = torch.arange(width)
+    first = (sizes.cumsum(0) - sizes).unsqueeze(-1)
+    inside = torch.where(column < sizes.unsqueeze(-1), first + column, first)
+    return torch.cat(plan)[inside] if plan else torch.zeros(0, width, dtype=torch.int64)
+
+
+def _extremes(sizes: Tensor) -> tuple[list[int], list[int]]:
+    """The largest and the smallest batch of each step, among the clients that are still at work."""
+    if sizes.shape[1] == 0:
+        return [], []
+    return sizes.amax(0).tolist(), torch.where(sizes > 0, sizes, sizes.max()).amin(0).tolist()

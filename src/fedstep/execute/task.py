@@ -67,16 +67,18 @@ class Task:
         pooled: Tensor,
         rows: Tensor,
         share: Tensor,
-        seed: Tensor,
         mask: Tensor | None,
         like: Tensor,
         steps: Tensor,
     ) -> Batch:
-        """A batch without its inputs: positions among the clients' samples, the clients' rows in their block, targets."""
+        """A batch without its inputs: positions among the clients' samples, the clients' rows in their block, targets.
+
+        For models in which nothing is random, so the seeds are zeros.
+        """
         fields = (index, rows.unsqueeze(-1).expand_as(index), self.federation.fields[-1][pooled])
         moved = tuple(f.to(like.device) for f in fields)
         mask = None if mask is None else mask.to(like.device)
-        return Batch(moved, share.to(like), seed, mask, steps.to(like))
+        return Batch(moved, share.to(like), torch.zeros_like(rows), mask, steps.to(like))
 
     def watched(self, forward: Forward) -> Forward:
         """The model as clients are given it; a place to look over its shoulder."""

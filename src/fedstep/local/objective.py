@@ -141,6 +141,11 @@ class Segment:
     d: Vec
     line: Line | None = None
 
+    @property
+    def cheap(self) -> bool:
+        """Whether a trial is a few elementwise operations."""
+        return self.line is not None and not self.phi.terms
+
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
         with torch.no_grad():
             return self._value(eta, rows)

@@ -67,7 +67,7 @@ class Dual:
         return self.anchor + (weight if bias is None else torch.cat([weight, u.sum(1)], 1))
 
     def __call__(self, x: Vec, batch: Batch) -> Output:
-        rows, base, _ = self._rows(batch)
+        rows, base = self._rows(batch)
         predictions = base + cast(Tensor, _Rows.apply(x, rows, batch.inputs))  # type: ignore[no-untyped-call]
         return Output(scored_rows(self.model, predictions, batch), predictions)
 
@@ -82,31 +82,31 @@ class Dual:
 
     def norm_sq(self, g: Vec, batch: Batch) -> Scalar:
         """|g|^2 for a gradient of this batch: only its rows count."""
-        rows, _, _ = self._rows(batch)
+        rows, _ = self._rows(batch)
         own = rows.gather(2, batch.inputs.unsqueeze(1).expand(-1, rows.shape[1], -1))
         r = self._residuals(g, batch)
         return (r * (own @ r)).sum((1, 2))
 
     def _residuals(self, g: Vec, batch: Batch) -> Tensor:
         """The rows of g that belong to the batch; a sample that occurs more than once (padding) counts once."""
-        _, _, once = self._rows(batch)
-        g, at = g.view(len(g), self.gram.shape[1], -1), batch.inputs
-        return g.gather(1, at.unsqueeze(-1).expand(-1, -1, g.shape[2])) * once
+        if self._seen.get("g") is not g:
+            own, at = g.view(len(g), self.gram.shape[1], -1), batch.inputs
+            picked = own.gather(1, at.unsqueeze(-1).expand(-1, -1, own.shape[2]))
+            times = picked.new_zeros(own.shape[:2]).scatter_add_(1, at, torch.ones_like(at, dtype=g.dtype))
+            self._seen.update(g=g, residuals=picked / times.gather(1, at).unsqueeze(-1))
+        return cast(Tensor, self._seen["residuals"])
 
-    def _rows(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows of G, logits at the anchor, 1 / occurrences, of a batch; one batch is used many times in a row."""
+    def _rows(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Rows of G and logits at the anchor of a batch; one batch is used many times in a row."""
         if self._seen.get("batch") is not batch:
             at, owner = batch.fields[0], batch.fields[1]
-            times = self.logits.new_zeros(len(at), self.gram.shape[1])
-            times.scatter_add_(1, at, torch.ones_like(at, dtype=times.dtype))
-            once = (1 / times.gather(1, at)).unsqueeze(-1)
             flat = owner * self.gram.shape[1] + at
             rows = embedding(flat, self.gram.flatten(0, 1)), embedding(flat, self.logits.flatten(0, 1))
-            self._seen.update(batch=batch, rows=(*rows, once), d=None)
-        return cast(tuple[Tensor, Tensor, Tensor], self._seen["rows"])
+            self._seen.update(batch=batch, rows=rows, d=None)
+        return cast(tuple[Tensor, Tensor], self._seen["rows"])
 
     def _along(self, d: Vec, batch: Batch) -> Tensor:
-        rows, _, _ = self._rows(batch)
+        rows, _ = self._rows(batch)
         if self._seen["d"] is not d:
             self._seen.update(d=d, along=rows @ d.view(len(d), self.gram.shape[1], -1))
         return cast(Tensor, self._seen["along"])

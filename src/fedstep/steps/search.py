@@ -204,8 +204,11 @@ class Found:
 
 
 def _some(ray: Callable[[Scalar, Tensor | None], Scalar], eta: Scalar, active: Tensor) -> Scalar:
-    """Values or slopes along a ray; only clients that are asked for are evaluated, the others get NaN."""
-    if eta.dim() == 0 or bool(active.all()):
+    """Values or slopes along a ray; only clients that are asked for are evaluated, the others get NaN.
+
+    Where a trial is cheaper than picking the rows for it, all are evaluated, and nobody looks at the others.
+    """
+    if eta.dim() == 0 or getattr(ray, "cheap", False) or bool(active.all()):
         return ray(eta, None)
     rows = active.nonzero().squeeze(-1)
     return torch.full_like(eta, torch.nan).index_copy(0, rows, ray(eta[rows], rows))
