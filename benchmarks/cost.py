@@ -54,7 +54,11 @@ def subjects(quick: bool) -> Iterator[Subject]:
     sizes = (100, CLASSES), (784, 62), (1000, 100), (1000, 1000), (3000, 1000)
     for inputs, outputs in sizes[:2] if quick else sizes:
         yield Subject(f"linear {inputs} x {outputs}", "linear", nn.Linear(inputs, outputs), (inputs,))
-    for hidden in (16, 256) if quick else (16, 64, 256, 512, 1024, 1600):
+    wide = (64, 64, 10), (200, 128, 10), (784, 64, 62), (784, 128, 62), (784, 256, 62)
+    for inputs, hidden, outputs in wide:
+        layers = nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
+        yield Subject(f"mlp {inputs}-{hidden}-{outputs}", "mlp", nn.Sequential(*layers), (inputs,))
+    for hidden in (16,) if quick else (16, 64, 256, 512, 1024, 1600):
         layers = nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES)
         yield Subject(f"mlp 64-{hidden}-{hidden}-{CLASSES}", "mlp", nn.Sequential(*layers), (64,))
     conv = nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2)
@@ -73,7 +77,7 @@ def measure(subject: Subject, method: str, batch: int, clients: int, repetitions
     federation = Federation((x, y), tuple(torch.arange(len(y)) for _ in range(clients)))
     task = Task(METHODS[method], model, federation, Plan(batch, steps))
     executors: dict[str, Executor] = {"one at a time": Sequential()}
-    executors |= {f"block {b}": Cohort(b) for b in BLOCKS if b <= clients}
+    executors |= {f"block {b}": Cohort(b, dual=False) for b in BLOCKS if b <= clients}
     best = dict.fromkeys(executors, float("inf"))
     for repetition in range(repetitions + 1):
         for name, executor in executors.items():
@@ -100,6 +104,15 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def fitted(rows: list[dict], executor: str) -> tuple[float, float]:
+    """Milliseconds of a step, fixed and a parameter: a line through the dense models, each counting by its relative error."""
+    dense = [r for r in rows if r["kind"] in ("linear", "mlp") and executor in r["seconds"]]
+    size = torch.tensor([[1.0, r["parameters"]] for r in dense], dtype=torch.float64)
+    cost = torch.tensor([[1e3 * r["seconds"][executor]] for r in dense], dtype=torch.float64)
+    fixed, each = torch.linalg.lstsq(size / cost, torch.ones_like(cost)).solution.flatten().tolist()
+    return fixed, each
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Where stacking clients pays.")
     parser.add_argument("--quick", action="store_true", help="a few models, one repetition")
@@ -113,17 +126,27 @@ def main() -> None:
         parameters = sum(p.numel() for p in subject.module.parameters())
         for method in options.methods:
             for batch in (10, 50):
-                for clients in (8,) if options.quick else (8, 32):
+                for clients in (16,) if options.quick else (8, 32):
                     seconds = measure(subject, method, batch, clients, 1 if options.quick else options.repetitions)
                     facts = {"model": subject.name, "kind": subject.kind, "parameters": parameters, "method": method}
                     rows.append({**facts, "batch": batch, "clients": clients, "seconds": seconds})
                     print(table(rows[-1:]).splitlines()[-1], flush=True)
+    fits = "\n".join(
+        f"{name}: {fixed:.2f} ms + {1e6 * each:.1f} ns a parameter"
+        for name in ("one at a time", "block 16")
+        for fixed, each in [fitted(rows, name)]
+    )
+    print(fits)
     here = machine()
     lead = (
         f"`python benchmarks/cost.py`, {here['date']}, {here['cpu']}, one thread, torch {torch.__version__}. Milliseconds per "
         "local step and client, the smallest of the repetitions; `best` is the fastest and its gain over one at a time."
     )
-    write(options.out / "cost", {"machine": here, "rows": rows}, f"# Where stacking pays\n\n{lead}\n\n{table(rows)}\n")
+    write(
+        options.out / "cost",
+        {"machine": here, "rows": rows},
+        f"# Where stacking pays\n\n{lead}\n\n{table(rows)}\n\nFitted to the dense models:\n\n```\n{fits}\n```\n",
+    )
 
 
 if __name__ == "__main__":

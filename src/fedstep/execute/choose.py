@@ -11,12 +11,12 @@ from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
 
 # Milliseconds of a local step of one client, (fixed, a parameter): what dispatch costs, and what memory traffic costs.
-# Fitted to dense models of 5 thousand to 1 million parameters, batches of 10 and 50, 16 clients: benchmarks/cost.py.
-# The two lines meet at 155 thousand parameters (measured: 1.2 times faster at 108 thousand, 0.95 times at 217 thousand).
-ALONE = (0.60, 4.9e-6)
-STACKED = (0.12, 8.0e-6)
-# Convolutions, recurrent layers and attention spend their time in kernels that gain little or nothing from stacking
-# (1.2 times at best); dropout draws its masks client by client.
+# Fitted to dense models of 1 to 217 thousand parameters, batches of 10 and 50, blocks of 16: `benchmarks/cost.py --quick`,
+# benchmarks/results/cost.md. The two lines meet at 83 thousand parameters.
+ALONE = (0.53, 5.0e-6)
+STACKED = (0.08, 10.4e-6)
+# Recurrent layers, attention and convolutions spend their time in kernels that gain little from stacking (LSTM: nothing; a
+# tiny CNN at batch 50: 1.1 times); dropout draws its masks client by client.
 KERNELS = (nn.modules.conv._ConvNd, nn.RNNBase, nn.modules.dropout._DropoutNd, nn.MultiheadAttention)
 
 
