@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 FIRST_ROUND = """
 import sys
-from fedstep import demo
+from fedstep.paper import demo
 task = demo.problem("synthetic")
 demo.run(task, "fedsls", 1, 0)
 assert "torch" in sys.modules

@@ -18,17 +18,17 @@ LAYERS = [
     ["zoo", "authors", "models"],
     ["spec", "execute"],
     ["run"],
-    ["study"],
+    ["study", "analysis", "report"],
     ["training"],
-    ["demo"],
+    ["paper"],
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 EXTRAS = {
     "sklearn": "data/samples.py",
-    "matplotlib": "study/figures.py",
+    "matplotlib": "report/figures.py",
     "datasets": "data/hub.py",
-    "pyarrow": "study/export.py",
+    "pyarrow": "analysis/export.py",
     "flwr_datasets": "data/hub.py",
 }
 MACHINE = {"os", "time", "logging", "random", "numpy", "pathlib", "sys", "io"}

@@ -22,6 +22,7 @@ from torch.nn import functional
 
 import fedstep
 from fedstep.algorithm import Algorithm, Server
+from fedstep.analysis.summary import Run
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, fields_of
@@ -32,14 +33,13 @@ from fedstep.execute.store import store_for
 from fedstep.execute.task import Executor, Local, Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
+from fedstep.report.runs import write_report
 from fedstep.run.files import plain, write_json, write_tensors
 from fedstep.run.journal import Journal
 from fedstep.run.progress import show
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
-from fedstep.study.report import write_report
-from fedstep.study.summary import Run
 
 
 @dataclass(frozen=True)

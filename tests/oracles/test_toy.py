@@ -6,8 +6,8 @@ import pytest
 from programs import close
 
 from fedstep import zoo
+from fedstep.paper import toy
 from fedstep.steps.resets import Grow, Keep, Restart
-from fedstep.study import toy
 
 NAMES = {"fedavg": "FedAvg", "fedexp": "FedExP", "fedsls": "FedSLS", "fedexpsls": "FedExpSLS"}
 

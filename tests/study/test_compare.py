@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedstep.analysis.compare import compare
+from fedstep.analysis.results import load
+from fedstep.analysis.statistics import T975, difference, sign_flip
 from fedstep.core.errors import InputError
-from fedstep.study.compare import compare
-from fedstep.study.results import load
-from fedstep.study.spread import T975, difference, sign_flip
-from fedstep.study.tables import grids, markdown, notes, rich_tables
+from fedstep.report.tables import grids, markdown, notes, rich_tables
 
 
 @pytest.fixture

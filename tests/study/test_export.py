@@ -11,10 +11,10 @@ import homes
 import numpy as np
 import pytest
 
+from fedstep.analysis.export import tidy, write_csv, write_parquet
+from fedstep.analysis.results import load
 from fedstep.cli import results as commands
 from fedstep.core.errors import InputError
-from fedstep.study.export import tidy, write_csv, write_parquet
-from fedstep.study.results import load
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from fedstep.core.errors import InputError
-from fedstep.study.heatmap import LEVELS, heatmap, save_png
+from fedstep.report.heatmap import LEVELS, heatmap, save_png
 
 COUNTS = [[9, 0, 0], [0, 1, 3], [2, 2, 0]]
 NAMES = ["cat", "<dog>", "a & b"]

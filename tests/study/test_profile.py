@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from fedstep.analysis.profile import rows, summary
 from fedstep.execute.clock import KINDS, Clock
 from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
-from fedstep.study.profile import rows, summary
 from fedstep.study.work import folder_of
 
 

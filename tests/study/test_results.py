@@ -9,8 +9,8 @@ import shutil
 import homes
 import pytest
 
+from fedstep.analysis.results import load, pack, unpack
 from fedstep.core.errors import InputError
-from fedstep.study.results import load, pack, unpack
 
 
 def test_load_gives_every_method_by_seed_with_its_choice(tmp_path):

@@ -9,11 +9,11 @@ import homes
 import numpy as np
 import pytest
 
-from fedstep.study import curves
-from fedstep.study.compare import compare
-from fedstep.study.panels import jumps
-from fedstep.study.results import load
-from fedstep.study.sheet import sheet, verdict, write_sheet
+from fedstep.analysis import curves
+from fedstep.analysis.compare import compare
+from fedstep.analysis.results import load
+from fedstep.report.panels import jumps
+from fedstep.report.sheet import sheet, verdict, write_sheet
 
 OPEN = {"meta", "input", "br", "path", "circle"}
 
@@ -163,7 +163,7 @@ def test_the_verdict_admits_what_seeds_cannot_tell(tmp_path):
 
 def test_figures_are_png_and_pdf_with_the_same_bytes_each_time(results, tmp_path):
     pytest.importorskip("matplotlib")
-    from fedstep.study.figures import study_figures
+    from fedstep.report.figures import study_figures
 
     one, two = (study_figures(results, tmp_path / name) for name in "ab")
     assert [p.name for p in one] == [

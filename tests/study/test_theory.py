@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from fedstep import InputError, build, zoo
+from fedstep.analysis.theory.curvature import minimise, spectrum
+from fedstep.analysis.theory.measure import measure
+from fedstep.analysis.theory.tell import Finding, grids, notes, record, sheet
+from fedstep.analysis.theory.theorems import NO, YES, Setup, checks, claims, lemmas, not_covered
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.steps.resets import Restart
-from fedstep.study.theory.curvature import minimise, spectrum
-from fedstep.study.theory.measure import measure
-from fedstep.study.theory.tell import Finding, grids, notes, record, sheet
-from fedstep.study.theory.theorems import NO, YES, Setup, checks, claims, lemmas, not_covered
 
 Q = np.array([np.diag([1.0, 2.0, 4.0]), np.diag([2.0, 1.0, 3.0]), [[2, 0.5, 0], [0.5, 1.5, 0.2], [0, 0.2, 3]]])
 SAME = np.tile([1.0, -1.0, 2.0], (3, 1))

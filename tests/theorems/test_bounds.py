@@ -30,7 +30,7 @@ from test_convergence_bounds import (
     quadratics,
 )
 
-from fedstep.study.theory import bounds
+from fedstep.analysis.theory import bounds
 
 some = settings(deadline=None, max_examples=6)
 CASES = [

@@ -34,10 +34,10 @@ def run(options: argparse.Namespace) -> None:
     """Run the methods one after another, show them live, write the report."""
     import torch
 
-    from fedstep import demo
+    from fedstep.analysis.summary import common_target, summarise
     from fedstep.core.errors import InputError
-    from fedstep.study.report import write_report
-    from fedstep.study.summary import common_target, summarise
+    from fedstep.paper import demo
+    from fedstep.report.runs import write_report
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")

@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.data.parts import label_counts
     from fedstep.data.rules import rule
     from fedstep.data.tasks import load
+    from fedstep.report.heatmap import heatmap, save_png
+    from fedstep.report.page import page
     from fedstep.run.files import write_text
-    from fedstep.study.heatmap import heatmap, save_png
-    from fedstep.study.page import page
 
     chosen = rule(options.rule) if options.rule else None
     split = load(options.task, chosen, options.data, options.seed)

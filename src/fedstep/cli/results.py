@@ -37,9 +37,9 @@ def register(commands: Any) -> None:
 
 def run_compare(options: argparse.Namespace) -> None:
     """Print the tables and what their columns mean."""
-    from fedstep.study.compare import compare
-    from fedstep.study.results import load
-    from fedstep.study.tables import markdown, notes, rich_tables
+    from fedstep.analysis.compare import compare
+    from fedstep.analysis.results import load
+    from fedstep.report.tables import markdown, notes, rich_tables
 
     found = compare(load(options.home), options.target, options.reference)
     if options.markdown:
@@ -55,14 +55,14 @@ def run_compare(options: argparse.Namespace) -> None:
 
 def run_report(options: argparse.Namespace) -> None:
     """Write the page, and the figures if asked."""
-    from fedstep.study.results import load
-    from fedstep.study.sheet import write_sheet
+    from fedstep.analysis.results import load
+    from fedstep.report.sheet import write_sheet
 
     results = load(options.home)
     page = write_sheet(options.out or options.home / "report.html", results, _labels(options.home))
     made = [("report", page)]
     if options.figures:
-        from fedstep.study.figures import study_figures
+        from fedstep.report.figures import study_figures
 
         made += [("figure", path) for path in study_figures(results, options.home / "figures")]
     console = Console()
@@ -72,7 +72,7 @@ def run_report(options: argparse.Namespace) -> None:
 
 def _labels(home: Path) -> list[str]:
     """The map of the clients' labels, where `fedstep run` has noted them."""
-    from fedstep.study.heatmap import heatmap
+    from fedstep.report.heatmap import heatmap
 
     path = home / "labels.json"
     if not path.exists():
@@ -83,8 +83,8 @@ def _labels(home: Path) -> list[str]:
 
 def run_export(options: argparse.Namespace) -> None:
     """Write the file and say where."""
-    from fedstep.study.export import write_csv, write_parquet
-    from fedstep.study.results import load, pack
+    from fedstep.analysis.export import write_csv, write_parquet
+    from fedstep.analysis.results import load, pack
 
     if options.pack:
         path = pack(options.home, options.pack)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedstep.study.choices import Choice
     from fedstep.study.plan import Study
 
-SHIPPED = Path(__file__).parents[1] / "studies"
+SHIPPED = Path(__file__).parents[1] / "paper" / "studies"
 
 
 def register(commands: Any) -> None:
@@ -56,8 +56,8 @@ def find(name: str) -> Path:
 
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
+    from fedstep.analysis.profile import rows
     from fedstep.study.pool import run_all
-    from fedstep.study.profile import rows
     from fedstep.study.work import note_labels
 
     study, home = _open(options)
@@ -74,7 +74,7 @@ def run_study(options: argparse.Namespace) -> None:
 
 
 def _show_profile(table: list[tuple[str, float, dict[str, float]]]) -> None:
-    from fedstep.study.profile import KINDS
+    from fedstep.analysis.profile import KINDS
 
     console = Console()
     if not table:

@@ -13,7 +13,7 @@ from rich.text import Text
 from fedstep.cli.study import find
 
 if TYPE_CHECKING:
-    from fedstep.study.tables import Grid
+    from fedstep.report.tables import Grid
 
 
 def register(commands: Any) -> None:
@@ -39,10 +39,10 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print the tables, write theory.json and theory.html."""
+    from fedstep.analysis.theory.study import chosen, study_theory, write
+    from fedstep.analysis.theory.tell import grids, notes
     from fedstep.run import progress
     from fedstep.study.plan import read_study
-    from fedstep.study.theory.study import chosen, study_theory, write
-    from fedstep.study.theory.tell import grids, notes
     from fedstep.study.work import prepare
 
     study = read_study(find(options.study), options.scale)

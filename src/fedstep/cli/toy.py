@@ -26,8 +26,8 @@ def run(options: argparse.Namespace) -> None:
     import torch
 
     from fedstep.core.errors import InputError
-    from fedstep.study import toy
-    from fedstep.study.figures import toy_figure
+    from fedstep.paper import toy
+    from fedstep.paper.toy_figure import toy_figure
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")

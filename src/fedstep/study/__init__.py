@@ -1,1 +1,1 @@
-"""From results to tables, charts and pages. Pure functions of what runs left behind."""
+"""Studies: the file, the plan of its runs, tuning, and the pool that runs them."""

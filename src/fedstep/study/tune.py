@@ -6,13 +6,13 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
+from fedstep.analysis.summary import Run, summarise
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_json
 from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Method, Study
 from fedstep.study.pool import run_all
-from fedstep.study.summary import Run, summarise
 from fedstep.study.work import folder_of
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import fedstep
+from fedstep.analysis.profile import FILE, summary
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.labels import label_name
@@ -36,7 +37,6 @@ from fedstep.run.simulate import Simulation
 from fedstep.server.clients import BySamples, Equal
 from fedstep.spec import build
 from fedstep.study.plan import Job, Study
-from fedstep.study.profile import FILE, summary
 
 SHARE = 0.05  # of the time may go into checkpoints
 

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
+from fedstep.analysis.compare import Comparison, compare
+from fedstep.analysis.results import Group, Results
+from fedstep.report import panels
+from fedstep.report.page import COLOURS, page
+from fedstep.report.runs import html_table, legend
+from fedstep.report.tables import Grid, gap, grids, notes, percent, spread
 from fedstep.run.files import plain, write_text
-from fedstep.study import panels
-from fedstep.study.compare import Comparison, compare
-from fedstep.study.page import COLOURS, page
-from fedstep.study.report import html_table, legend
-from fedstep.study.results import Group, Results
-from fedstep.study.tables import Grid, gap, grids, notes, percent, spread
 
 
 def write_sheet(path: Path, results: Results, extra: Sequence[str] = ()) -> Path:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from math import inf, nan
 from statistics import median
 
+from fedstep.analysis.results import Group, Results
+from fedstep.analysis.statistics import Difference, Spread, difference
+from fedstep.analysis.summary import Run
 from fedstep.core.errors import InputError, unknown
-from fedstep.study.results import Group, Results
-from fedstep.study.spread import Difference, Spread, difference
-from fedstep.study.summary import Run
 
 
 @dataclass(frozen=True)

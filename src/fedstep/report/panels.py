@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from fedstep.study import curves
-from fedstep.study.chart import Series, chart
-from fedstep.study.compare import Comparison, Line
-from fedstep.study.curves import Column, Curve
-from fedstep.study.page import COLOURS
-from fedstep.study.results import Group
-from fedstep.study.spread import Spread
-from fedstep.study.summary import Run
+from fedstep.analysis import curves
+from fedstep.analysis.compare import Comparison, Line
+from fedstep.analysis.curves import Column, Curve
+from fedstep.analysis.results import Group
+from fedstep.analysis.statistics import Spread
+from fedstep.analysis.summary import Run
+from fedstep.report.page import COLOURS
+from fedstep.report.svg import Series, chart
 
 AXES: tuple[tuple[str, str, Column], ...] = (
     ("round", "round", curves.rounds),

@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 
 from fedstep.core.errors import InputError
-from fedstep.study.chart import number
-from fedstep.study.figures import pyplot
+from fedstep.report.figures import pyplot
+from fedstep.report.svg import number
 
 MOST = 200  # clients drawn: more would be narrower than the eye can tell apart
 WIDTH, RIGHT, TOP, BARS, BOTTOM = 1120, 10, 30, 46, 42

@@ -9,10 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from fedstep.analysis.summary import Run, Summary, common_target, summarise
+from fedstep.report.page import COLOURS, page
+from fedstep.report.svg import Series, chart
 from fedstep.run.files import plain, write_text
-from fedstep.study.chart import Series, chart
-from fedstep.study.page import COLOURS, page
-from fedstep.study.summary import Run, Summary, common_target, summarise
 
 
 def write_report(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import nan
 
 from fedstep.algorithm import Algorithm
+from fedstep.analysis.theory import bounds
+from fedstep.analysis.theory.measure import Measured
 from fedstep.corrections.base import Correction
 from fedstep.local.directions import Steepest
 from fedstep.local.moves import Straight
@@ -20,8 +22,6 @@ from fedstep.steps.conditions import Armijo
 from fedstep.steps.references import Current
 from fedstep.steps.resets import Grow, Keep, Restart
 from fedstep.steps.search import LineSearch
-from fedstep.study.theory import bounds
-from fedstep.study.theory.measure import Measured
 
 YES, NO, SEEN, UNKNOWN = "yes", "no", "as far as seen", "unknown"
 

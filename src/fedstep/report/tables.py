@@ -10,8 +10,8 @@ from textwrap import fill
 
 from rich.table import Table
 
-from fedstep.study.compare import Comparison, Line
-from fedstep.study.spread import Difference, Spread
+from fedstep.analysis.compare import Comparison, Line
+from fedstep.analysis.statistics import Difference, Spread
 
 NONE = "-"
 Column = tuple[str, Callable[[Line], str]]

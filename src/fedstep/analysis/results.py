@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedstep.analysis.summary import Run
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes
 from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice, read_choices
 from fedstep.study.plan import Job, Study, read_study
-from fedstep.study.summary import Run
 
 PACKED = "results.jsonl.gz"
 DIGITS = 6  # significant, in the compact file

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fedstep.analysis.theory.curvature import Function, gradient
 from fedstep.core.seeds import generator
 from fedstep.core.types import Batch, Context, Output
 from fedstep.core.vec import Scalar, Vec, norm_sq
@@ -16,7 +17,6 @@ from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
 from fedstep.local.terms import L2
 from fedstep.models.flat import FlatModel
-from fedstep.study.theory.curvature import Function, gradient
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from math import inf, nan, sqrt
 import torch
 
 from fedstep.algorithm import Broadcast, Server
+from fedstep.analysis.theory.curvature import DENSE, Minimum, Spectrum, minimise, spectrum
+from fedstep.analysis.theory.landscape import Landscape
+from fedstep.analysis.theory.watch import Seen, Sums, Watching
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import Vec, norm_sq
@@ -21,9 +24,6 @@ from fedstep.run.simulate import Simulation
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.references import Current
 from fedstep.steps.search import LineSearch
-from fedstep.study.theory.curvature import DENSE, Minimum, Spectrum, minimise, spectrum
-from fedstep.study.theory.landscape import Landscape
-from fedstep.study.theory.watch import Seen, Sums, Watching
 
 COSTLY = 10  # clients that are asked for curvature and minimum where the model is not tiny
 Rounds = Iterable[tuple[Server, RoundReport]]

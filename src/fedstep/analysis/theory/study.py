@@ -8,14 +8,14 @@ from pathlib import Path
 
 import torch
 
+from fedstep.analysis.theory.measure import Rounds, measure
+from fedstep.analysis.theory.tell import Finding, record, sheet
 from fedstep.core.errors import InputError, unknown
 from fedstep.run.files import write_json, write_text
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
 from fedstep.study.choices import read_choices
 from fedstep.study.plan import Job, Method, Study
-from fedstep.study.theory.measure import Rounds, measure
-from fedstep.study.theory.tell import Finding, record, sheet
 from fedstep.study.work import simulation
 
 

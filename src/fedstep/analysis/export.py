@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fedstep.analysis.results import Results
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
-from fedstep.study.results import Results
 
 STEPS = ("step_min", "step_q1", "step_median", "step_q3", "step_max")
 

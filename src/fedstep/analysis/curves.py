@@ -9,9 +9,9 @@ from math import isnan, nan
 from statistics import median
 from typing import TypeVar
 
-from fedstep.study.results import Group
-from fedstep.study.spread import Spread
-from fedstep.study.summary import Run
+from fedstep.analysis.results import Group
+from fedstep.analysis.statistics import Spread
+from fedstep.analysis.summary import Run
 
 POINTS = 250  # a curve at most
 Column = Callable[[Run], list[float]]

@@ -10,13 +10,13 @@ from math import isfinite, nan
 from typing import Any
 
 from fedstep.algorithm import Algorithm
-from fedstep.study.chart import Series, chart
-from fedstep.study.page import page
-from fedstep.study.report import html_table, legend
-from fedstep.study.tables import Grid
-from fedstep.study.theory import bounds
-from fedstep.study.theory.measure import Measured
-from fedstep.study.theory.theorems import Check, Claim, Setup, checks, claims, lemmas, not_covered, strong_convexity
+from fedstep.analysis.theory import bounds
+from fedstep.analysis.theory.measure import Measured
+from fedstep.analysis.theory.theorems import Check, Claim, Setup, checks, claims, lemmas, not_covered, strong_convexity
+from fedstep.report.page import page
+from fedstep.report.runs import html_table, legend
+from fedstep.report.svg import Series, chart
+from fedstep.report.tables import Grid
 
 FALSE = "printed, false"
 

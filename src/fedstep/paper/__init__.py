@@ -1,0 +1,1 @@
+"""The paper's own: its toy problem, the demo, and the studies as files."""

@@ -1,0 +1,1 @@
+"""Pages, charts, figures and tables. Pure functions of results."""
