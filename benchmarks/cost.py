@@ -47,28 +47,50 @@ class Subject:
             return torch.randint(VOCABULARY, (count, LENGTH), generator=g), torch.randint(
                 VOCABULARY, (count,), generator=g
             )
-        return torch.randn(count, *self.shape, generator=g), torch.randint(CLASSES, (count,), generator=g)
+        return torch.randn(count, *self.shape, generator=g), torch.randint(
+            CLASSES, (count,), generator=g
+        )
 
 
 def subjects(quick: bool) -> Iterator[Subject]:
     sizes = (100, CLASSES), (784, 62), (1000, 100), (1000, 1000), (3000, 1000)
     for inputs, outputs in sizes[:2] if quick else sizes:
-        yield Subject(f"linear {inputs} x {outputs}", "linear", nn.Linear(inputs, outputs), (inputs,))
+        yield Subject(
+            f"linear {inputs} x {outputs}", "linear", nn.Linear(inputs, outputs), (inputs,)
+        )
     wide = (64, 64, 10), (200, 128, 10), (784, 64, 62), (784, 128, 62), (784, 256, 62)
     for inputs, hidden, outputs in wide:
         layers = nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
         yield Subject(f"mlp {inputs}-{hidden}-{outputs}", "mlp", nn.Sequential(*layers), (inputs,))
     for hidden in (16,) if quick else (16, 64, 256, 512, 1024, 1600):
-        layers = nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES)
+        layers = (
+            nn.Linear(64, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, CLASSES),
+        )
         yield Subject(f"mlp 64-{hidden}-{hidden}-{CLASSES}", "mlp", nn.Sequential(*layers), (64,))
-    conv = nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2)
+    conv = (
+        nn.Conv2d(1, 8, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    )
     yield Subject(
-        "cnn 8-16, 28 x 28", "cnn", nn.Sequential(*conv, nn.Flatten(-3), nn.Linear(400, CLASSES)), (1, 28, 28)
+        "cnn 8-16, 28 x 28",
+        "cnn",
+        nn.Sequential(*conv, nn.Flatten(-3), nn.Linear(400, CLASSES)),
+        (1, 28, 28),
     )
     yield Subject("lstm 64", "lstm", char_lstm(VOCABULARY, 8, 64, 1), ())
 
 
-def measure(subject: Subject, method: str, batch: int, clients: int, repetitions: int) -> dict[str, float]:
+def measure(
+    subject: Subject, method: str, batch: int, clients: int, repetitions: int
+) -> dict[str, float]:
     """Seconds per local step and client of every executor, by name."""
     model = ModuleModel(subject.module)
     steps = max(1, min(10, 20_000_000 // (model.dim * clients)))
@@ -92,13 +114,27 @@ def measure(subject: Subject, method: str, batch: int, clients: int, repetitions
 
 def table(rows: list[dict]) -> str:
     names = ["one at a time", *(f"block {b}" for b in BLOCKS)]
-    heads = ["model", "parameters", "method", "batch", "clients", *(f"{n}, ms" for n in names), "best"]
+    heads = [
+        "model",
+        "parameters",
+        "method",
+        "batch",
+        "clients",
+        *(f"{n}, ms" for n in names),
+        "best",
+    ]
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
     for r in rows:
         seconds = r["seconds"]
         fastest = min(seconds, key=seconds.get)
         gain = seconds["one at a time"] / seconds[fastest]
-        cells = [r["model"], f"{r['parameters']:,}", r["method"], str(r["batch"]), str(r["clients"])]
+        cells = [
+            r["model"],
+            f"{r['parameters']:,}",
+            r["method"],
+            str(r["batch"]),
+            str(r["clients"]),
+        ]
         cells += [f"{1e3 * seconds[n]:.3f}" if n in seconds else "-" for n in names]
         lines.append("| " + " | ".join([*cells, f"{fastest}, {gain:.2f} x"]) + " |")
     return "\n".join(lines)
@@ -127,8 +163,15 @@ def main() -> None:
         for method in options.methods:
             for batch in (10, 50):
                 for clients in (16,) if options.quick else (8, 32):
-                    seconds = measure(subject, method, batch, clients, 1 if options.quick else options.repetitions)
-                    facts = {"model": subject.name, "kind": subject.kind, "parameters": parameters, "method": method}
+                    seconds = measure(
+                        subject, method, batch, clients, 1 if options.quick else options.repetitions
+                    )
+                    facts = {
+                        "model": subject.name,
+                        "kind": subject.kind,
+                        "parameters": parameters,
+                        "method": method,
+                    }
                     rows.append({**facts, "batch": batch, "clients": clients, "seconds": seconds})
                     print(table(rows[-1:]).splitlines()[-1], flush=True)
     fits = "\n".join(

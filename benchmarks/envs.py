@@ -24,7 +24,14 @@ def make(name: str, envs: Path) -> bool:
         return True
     print(f"{name}: installing", flush=True)
     venv.create(home, with_pip=True, clear=True)
-    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        str(home / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     # torch first and alone: a range in another package's requirements would take a newer build with gigabytes of CUDA
     first = [line for line in pins.splitlines() if line.startswith("torch==")]
     for what in [first, ["--requirement", str(HERE / "requirements" / f"{name}.txt")]]:
@@ -38,9 +45,14 @@ def make(name: str, envs: Path) -> bool:
 def main() -> int:
     known = sorted(path.stem for path in (HERE / "requirements").glob("*.txt"))
     parser = argparse.ArgumentParser(description="Make an environment for every peer.")
-    parser.add_argument("peers", nargs="*", metavar="peer", help=f"of {', '.join(known)} (default: all)")
     parser.add_argument(
-        "--envs", type=Path, default=HERE / ".envs", help="where to put them (default: benchmarks/.envs)"
+        "peers", nargs="*", metavar="peer", help=f"of {', '.join(known)} (default: all)"
+    )
+    parser.add_argument(
+        "--envs",
+        type=Path,
+        default=HERE / ".envs",
+        help="where to put them (default: benchmarks/.envs)",
     )
     options = parser.parse_args()
     if unknown := set(options.peers) - set(known):

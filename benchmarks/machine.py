@@ -12,9 +12,17 @@ from typing import Any
 
 def machine() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    cpu = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
     cores = len(os.sched_getaffinity(0))
-    return {"cpu": cpu, "cores": cores, "python": platform.python_version(), "date": datetime.date.today().isoformat()}
+    return {
+        "cpu": cpu,
+        "cores": cores,
+        "python": platform.python_version(),
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def write(stem: Path, data: dict[str, Any], page: str) -> None:

@@ -30,7 +30,9 @@ def resident() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Resident memory over many rounds.")
-    parser.add_argument("methods", nargs="*", default=["fedavg(step=0.1)", "fedsls", "fedexpsls(carry=True)"])
+    parser.add_argument(
+        "methods", nargs="*", default=["fedavg(step=0.1)", "fedsls", "fedexpsls(carry=True)"]
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -48,7 +50,16 @@ def main() -> None:
 
         module = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 4))
         fedstep.fit(
-            module, clients, method, MARKS[-1], 10, batch=10, local_steps=2, every=10**9, progress=False, on_round=look
+            module,
+            clients,
+            method,
+            MARKS[-1],
+            10,
+            batch=10,
+            local_steps=2,
+            every=10**9,
+            progress=False,
+            on_round=look,
         )
         growth = seen[MARKS[-1]] - seen[MARKS[0]]
         rows.append({"method": method, "resident": seen, "growth": growth})
@@ -57,7 +68,9 @@ def main() -> None:
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
     for r in rows:
         lines.append(
-            f"| {r['method']} | " + " | ".join(f"{r['resident'][m]:.1f}" for m in MARKS) + f" | {r['growth']:+.2f} |"
+            f"| {r['method']} | "
+            + " | ".join(f"{r['resident'][m]:.1f}" for m in MARKS)
+            + f" | {r['growth']:+.2f} |"
         )
     here = machine()
     lead = f"`python benchmarks/memory.py`, {here['date']}. Resident memory in MB; the target is a growth below {TARGET:.0f}."

@@ -29,14 +29,21 @@ from machine import machine, write
 
 HERE = Path(__file__).resolve().parent
 BASE = "bare torch t1"
-BURST = (
-    0.5  # seconds that a request should last: short rounds are asked for several at a time. Searches need fewer trials
-)
+BURST = 0.5  # seconds that a request should last: short rounds are asked for several at a time. Searches need fewer trials
 # from round to round, so they are asked for single rounds and compared in the same ones
 WARM = 3.0  # seconds: where the first round was shorter, a second one warms up and tells how long rounds are
 PATIENCE = 30.0  # seconds after which a slow competitor is asked no more, once it has been asked MINIMUM times
 MINIMUM = 3
-ORDER = ("bare_torch", "bare_sls", "fedstep_fit", "flower", "pfl", "jax_scan", "fedjax", "jaxopt_armijo")
+ORDER = (
+    "bare_torch",
+    "bare_sls",
+    "fedstep_fit",
+    "flower",
+    "pfl",
+    "jax_scan",
+    "fedjax",
+    "jaxopt_armijo",
+)
 
 
 class Failed(Exception):
@@ -55,7 +62,9 @@ class Entry:
     ready: float = 0.0  # seconds from the start of the process until it waits for its first round
     first_done: float = 0.0  # until its first round was done
     first: dict[str, Any] = field(default_factory=dict)
-    replies: list[dict[str, Any] | None] = field(default_factory=list)  # None: not asked in this repetition
+    replies: list[dict[str, Any] | None] = field(
+        default_factory=list
+    )  # None: not asked in this repetition
 
     def taken(self) -> float:
         return sum(r["wall"] * r["rounds"] for r in self.replies if r)
@@ -83,7 +92,11 @@ def constants(path: Path) -> dict[str, Any]:
     """The literal values that a file assigns to capital names."""
     values = {}
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id.isupper()
+        ):
             try:
                 values[node.targets[0].id] = ast.literal_eval(node.value)
             except ValueError:
@@ -106,12 +119,25 @@ class Process:
     def __init__(self, entry: Entry, workload: str, scale: str, envs: Path, limit: float) -> None:
         self.entry, self.limit, self.errors = entry, limit, tempfile.TemporaryFile("w+")  # noqa: SIM115
         options = json.dumps(entry.options)
-        command = [python_of(entry.environment, envs), str(HERE / "serve.py"), entry.file, workload, scale, options]
+        command = [
+            python_of(entry.environment, envs),
+            str(HERE / "serve.py"),
+            entry.file,
+            workload,
+            scale,
+            options,
+        ]
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         path = os.pathsep.join([str(HERE), str(HERE.parent / "src")])
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": self.errors,
+        }
         self.born = time.perf_counter()
-        self.process = subprocess.Popen(command, text=True, env={**os.environ, **threads, "PYTHONPATH": path}, **pipes)
+        self.process = subprocess.Popen(
+            command, text=True, env={**os.environ, **threads, "PYTHONPATH": path}, **pipes
+        )
         entry.versions = self._hear()["versions"]
         entry.ready = time.perf_counter() - self.born
         entry.first = self.ask(1)
@@ -143,7 +169,10 @@ class Process:
         lines = [line.strip() for line in self.errors if line.strip()]
         for line in lines[-20:]:
             note(f"    {line}")
-        said = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no message")
+        said = next(
+            (line for line in reversed(lines) if "Error" in line),
+            lines[-1] if lines else "no message",
+        )
         return said[:200]
 
     def end(self, patience: float = 30) -> None:
@@ -158,7 +187,9 @@ class Process:
             self.process.kill()
             self.process.wait()
         for pid, born in family.items():
-            if processes().get(pid, (0, 0))[1] == born:  # the number may have gone to somebody else meanwhile
+            if (
+                processes().get(pid, (0, 0))[1] == born
+            ):  # the number may have gone to somebody else meanwhile
                 os.kill(pid, 9)
 
 
@@ -192,7 +223,9 @@ def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], di
             entry.options |= {"scale": options.scale} if entry.options.get("scale") else {}
             try:
                 running.append(Process(entry, workload, options.scale, options.envs, options.limit))
-                note(f"{workload}  {entry.name}: first round done {entry.first_done:.1f} s after the start")
+                note(
+                    f"{workload}  {entry.name}: first round done {entry.first_done:.1f} s after the start"
+                )
             except Failed as error:
                 failed[entry.name] = str(error)
                 note(f"{workload}  {entry.name}: {error}")
@@ -200,7 +233,11 @@ def compete(workload: str, options: argparse.Namespace) -> tuple[list[Entry], di
         for repetition in range(-1, options.repetitions):
             for process in list(running):
                 entry = process.entry
-                if repetition >= MINIMUM and entry.name != BASE and entry.taken() > options.patience:
+                if (
+                    repetition >= MINIMUM
+                    and entry.name != BASE
+                    and entry.taken() > options.patience
+                ):
                     entry.replies.append(None)
                     continue
                 try:
@@ -224,7 +261,9 @@ def burst(seconds: float, wanted: float) -> int:
     return max(1, min(50, round(wanted / seconds)))
 
 
-def ratios(mine: Sequence[dict[str, Any] | None], base: Sequence[dict[str, Any] | None], key: str) -> list[float]:
+def ratios(
+    mine: Sequence[dict[str, Any] | None], base: Sequence[dict[str, Any] | None], key: str
+) -> list[float]:
     """Mine over the base's, repetition by repetition."""
     return [m[key] / b[key] for m, b in zip(mine, base, strict=True) if m and b and b[key] > 0]
 
@@ -256,7 +295,9 @@ def unequal(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Those who did another number of batches than the base: their times mean nothing."""
     base = next(r for r in rows if r["name"] == BASE)
     return [
-        f"{r['name']}: {r['batches']} batches, not {base['batches']}" for r in rows if r["batches"] != base["batches"]
+        f"{r['name']}: {r['batches']} batches, not {base['batches']}"
+        for r in rows
+        if r["batches"] != base["batches"]
     ]
 
 
@@ -293,8 +334,16 @@ def table(rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def page(workload: str, options: argparse.Namespace, rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> str:
-    here, summary = machine(), (HERE / "workloads" / f"{workload}.py").read_text().split('"""')[1].strip()
+def page(
+    workload: str,
+    options: argparse.Namespace,
+    rows: Sequence[dict[str, Any]],
+    failed: dict[str, str],
+) -> str:
+    here, summary = (
+        machine(),
+        (HERE / "workloads" / f"{workload}.py").read_text().split('"""')[1].strip(),
+    )
     return (
         "\n\n".join(
             [
@@ -316,21 +365,41 @@ def note(text: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    known = sorted((p.stem for p in (HERE / "workloads").glob("[!_]*.py")), key=lambda n: (n == "empty", n))
-    parser = argparse.ArgumentParser(description="Time the competitors on the workloads, taking turns.")
-    parser.add_argument("workloads", nargs="*", metavar="workload", help=f"of {', '.join(known)} (default: all)")
-    parser.add_argument("--only", nargs="+", default=[], help="competitors whose name contains one of these words")
+    known = sorted(
+        (p.stem for p in (HERE / "workloads").glob("[!_]*.py")), key=lambda n: (n == "empty", n)
+    )
+    parser = argparse.ArgumentParser(
+        description="Time the competitors on the workloads, taking turns."
+    )
+    parser.add_argument(
+        "workloads", nargs="*", metavar="workload", help=f"of {', '.join(known)} (default: all)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="competitors whose name contains one of these words"
+    )
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--scale", choices=("full", "smoke"), default="full")
-    parser.add_argument("--limit", type=float, default=300, help="seconds a start or a request may take (default: 300)")
-    parser.add_argument("--burst", type=float, default=BURST, help=f"seconds a request should last (default: {BURST})")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300,
+        help="seconds a start or a request may take (default: 300)",
+    )
+    parser.add_argument(
+        "--burst",
+        type=float,
+        default=BURST,
+        help=f"seconds a request should last (default: {BURST})",
+    )
     parser.add_argument(
         "--patience",
         type=float,
         default=PATIENCE,
         help=f"seconds of repetitions after which a slow competitor rests, from the fourth on (default: {PATIENCE:.0f})",
     )
-    parser.add_argument("--envs", type=Path, default=HERE / ".envs", help="where envs.py has put the environments")
+    parser.add_argument(
+        "--envs", type=Path, default=HERE / ".envs", help="where envs.py has put the environments"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where the tables go")
     options = parser.parse_args(argv)
     if unknown := set(options.workloads) - set(known):
@@ -347,9 +416,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             note(f"{workload}  NOT THE SAME WORK  {text}")
             wrong += 1
         print(f"\n{workload}\n\n{table(rows, failed)}\n", flush=True)
-        data = {"workload": workload, "scale": options.scale, "machine": machine(), "rows": rows, "failed": failed}
+        data = {
+            "workload": workload,
+            "scale": options.scale,
+            "machine": machine(),
+            "rows": rows,
+            "failed": failed,
+        }
         write(
-            options.out / workload, data | {"entries": [asdict(e) for e in done]}, page(workload, options, rows, failed)
+            options.out / workload,
+            data | {"entries": [asdict(e) for e in done]},
+            page(workload, options, rows, failed),
         )
     return 1 if wrong else 0
 

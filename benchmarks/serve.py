@@ -31,7 +31,9 @@ from work import load
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def rounds(requests: TextIO, replies: TextIO, hello: dict[str, Any]) -> Iterator[Callable[..., None]]:
+def rounds(
+    requests: TextIO, replies: TextIO, hello: dict[str, Any]
+) -> Iterator[Callable[..., None]]:
     """Yield once for every round asked for; the clock runs while the consumer works."""
 
     def say(**message: Any) -> None:
@@ -52,7 +54,9 @@ def rounds(requests: TextIO, replies: TextIO, hello: dict[str, Any]) -> Iterator
         if len(facts) != request["rounds"]:
             raise RuntimeError(f"{len(facts)} of {request['rounds']} rounds were reported done")
         fact, used = facts[-1], memory()
-        if callable(fact.get("after")):  # a loss that is computed off the clock, the first time only
+        if callable(
+            fact.get("after")
+        ):  # a loss that is computed off the clock, the first time only
             fact |= {"after": fact["after"]() if first else None}
         first = False
         say(wall=wall / len(facts), cpu=cpu / len(facts), memory=used, **fact)
@@ -70,7 +74,10 @@ def spent() -> float:
 
 def living() -> float:
     """CPU seconds of all living descendants."""
-    return sum(sum(map(int, fields[11:15])) for pid, fields in tree().items() if pid != os.getpid()) / TICK
+    return (
+        sum(sum(map(int, fields[11:15])) for pid, fields in tree().items() if pid != os.getpid())
+        / TICK
+    )
 
 
 def memory() -> int:

@@ -57,7 +57,9 @@ def main() -> None:
         for _ in range(options.repetitions + 1):  # the first warms the file cache
             for name, (command, _) in tried.items():
                 clock = time.perf_counter()
-                done = subprocess.run(command, env=environment, cwd=scratch, capture_output=True, text=True)
+                done = subprocess.run(
+                    command, env=environment, cwd=scratch, capture_output=True, text=True
+                )
                 seconds[name].append(time.perf_counter() - clock)
                 if done.returncode:
                     failed[name] = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -66,7 +68,13 @@ def main() -> None:
     for name, (_, target) in tried.items():
         first, *rest = seconds[name]
         rows.append(
-            {"command": name, "seconds": median(rest), "first": first, "target": target, "failed": failed.get(name)}
+            {
+                "command": name,
+                "seconds": median(rest),
+                "first": first,
+                "target": target,
+                "failed": failed.get(name),
+            }
         )
         shown = f"failed: {failed[name]}" if name in failed else f"{median(rest):.2f}"
         lines.append(f"| {name} | {shown} | {first:.2f} | < {target:g} |")
@@ -76,7 +84,11 @@ def main() -> None:
         f"`python benchmarks/startup.py`, {here['date']}, {here['cpu']}, {here['cores']} cores. Median of {options.repetitions} "
         "from the start of the process to its end; `import torch` and `python -c pass` are the floors."
     )
-    write(options.out / "startup", {"machine": here, "rows": rows}, f"# Start-up\n\n{lead}\n\n{text}\n")
+    write(
+        options.out / "startup",
+        {"machine": here, "rows": rows},
+        f"# Start-up\n\n{lead}\n\n{text}\n",
+    )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ def setting(data: str, scale: str) -> tuple[nn.Module, Federation, int, float]:
     """Model, clients, steps of a client in a round, step of plain SGD."""
     if data in REAL:
         torch.manual_seed(0)
-        split = load_task(data, Dirichlet(alpha=0.3, clients=100) if data == "cifar10" else None, limit=100)
+        split = load_task(
+            data, Dirichlet(alpha=0.3, clients=100) if data == "cifar10" else None, limit=100
+        )
         return REAL[data].module(), split.federation, 10, 0.05 if data == "cifar10" else 0.5
     work = load(data, scale)
     return module_of(work), Federation.of(clients_of(work)), work.batches, work.step
@@ -50,7 +52,9 @@ def setting(data: str, scale: str) -> tuple[nn.Module, Federation, int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trials a step, cost and loss of line searches.")
     parser.add_argument("data", choices=["w2", "w3", *REAL])
-    parser.add_argument("methods", nargs="*", metavar="method", default=["fedsls", "fedsls(carry=True)"])
+    parser.add_argument(
+        "methods", nargs="*", metavar="method", default=["fedsls", "fedsls(carry=True)"]
+    )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--per-round", type=int, default=5)
     parser.add_argument("--scale", choices=("full", "smoke"), default="full")
@@ -73,10 +77,17 @@ def main() -> None:
             clock = time.process_time()
             _, row = next(series)
             cpu = time.process_time() - clock
-            facts = {"trials": row.trials, "loss": row.loss, "failed": row.failed, "median step": row.steps[2]}
+            facts = {
+                "trials": row.trials,
+                "loss": row.loss,
+                "failed": row.failed,
+                "median step": row.steps[2],
+            }
             rows[method].append({**facts, "gradients": row.gradients / row.backwards, "cpu": cpu})
         print(
-            f"round {turn + 1}: " + ", ".join(f"{m} {rows[m][-1]['trials']:.2f}" for m in options.methods), flush=True
+            f"round {turn + 1}: "
+            + ", ".join(f"{m} {rows[m][-1]['trials']:.2f}" for m in options.methods),
+            flush=True,
         )
     text = table(rows, plain)
     print(text)
@@ -120,8 +131,15 @@ def table(rows: dict[str, list[dict]], plain: str) -> str:
             *["-"] * (3 - len(trials[:3])),
             f"{sum(late) / len(late):.2f}",
         ]
-        cells += [f"{median(cost[1:] or cost):.2f}", f"{sum(r['gradients'] for r in series) / len(series):.2f}"]
-        cells += [f"{series[0]['loss']:.3f}", f"{series[-1]['loss']:.3f}", str(sum(r["failed"] for r in series))]
+        cells += [
+            f"{median(cost[1:] or cost):.2f}",
+            f"{sum(r['gradients'] for r in series) / len(series):.2f}",
+        ]
+        cells += [
+            f"{series[0]['loss']:.3f}",
+            f"{series[-1]['loss']:.3f}",
+            str(sum(r["failed"] for r in series)),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -43,7 +43,9 @@ def orders(work: Work, clients: int, rng: np.random.Generator) -> tuple[np.ndarr
     """Shuffled sample numbers (clients, batches, batch) of a round, and weights that are 0 where a batch is padded."""
     each_pass = ceil(work.samples / work.batch)
     padded = each_pass * work.batch
-    order = rng.permuted(np.broadcast_to(np.arange(work.samples), (clients, work.epochs, work.samples)), axis=-1)
+    order = rng.permuted(
+        np.broadcast_to(np.arange(work.samples), (clients, work.epochs, work.samples)), axis=-1
+    )
     index = np.zeros((clients, work.epochs, padded), np.int32)
     index[..., : work.samples] = order
     weight = np.broadcast_to(np.arange(padded) < work.samples, index.shape)

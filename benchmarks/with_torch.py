@@ -14,7 +14,9 @@ from work import Work
 def module_of(work: Work) -> nn.Module:
     """The workload's module at its start."""
     module = import_module(f"workloads.{work.name}").module()
-    module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in work.start.items()})
+    module.load_state_dict(
+        {name: torch.from_numpy(value.copy()) for name, value in work.start.items()}
+    )
     return module
 
 

@@ -30,7 +30,9 @@ ETAS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 
 def main() -> None:
     """Print a line for every fifth round."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--data", type=Path, default=None)
     options.add_argument("--max-step", type=float, default=10.0)
     options.add_argument("--rounds", type=int, default=60)
@@ -43,7 +45,9 @@ def main() -> None:
     algorithm = zoo.fedexpsls(max_step=given.max_step)
     task = Task(algorithm, model, split.federation, Plan(50, 20))
     server, store = algorithm.init(model.init(), given.rounds), Store()
-    print("round  eta_g  best eta  loss at x / at best / at eta_g   accuracy at 1 / at eta_g   mean cosine of deltas")
+    print(
+        "round  eta_g  best eta  loss at x / at best / at eta_g   accuracy at 1 / at eta_g   mean cosine of deltas"
+    )
     for t in range(given.rounds):
         sent = algorithm.broadcast(server)
         cohort = Uniform()(len(split.federation), 20, 0, t)
@@ -55,10 +59,13 @@ def main() -> None:
             n, square = total.clients, float(total.norm_sq)
             cosine = (float(norm_sq(total.delta)) - square) / (square * (n - 1))
             losses = {
-                eta: loss_over_clients(judge, server.x + eta * d, split.federation) for eta in (0.0, *ETAS, eta_g)
+                eta: loss_over_clients(judge, server.x + eta * d, split.federation)
+                for eta in (0.0, *ETAS, eta_g)
             }
             best = min(ETAS, key=lambda eta: losses[eta])
-            plain, far = (evaluate(judge, server.x + eta * d, split.test).accuracy for eta in (1.0, eta_g))
+            plain, far = (
+                evaluate(judge, server.x + eta * d, split.test).accuracy for eta in (1.0, eta_g)
+            )
             print(
                 f"{t + 1:5d}  {eta_g:5.2f}  {best:8.2f}  {losses[0.0]:10.3f} / {losses[best]:.3f} / {losses[eta_g]:.3f}"
                 f"        {plain:.3f} / {far:.3f}             {cosine:.3f}",

@@ -20,13 +20,20 @@ def run(monkeypatch):
 
 
 def entry(run, name, walls, cpus, **first):
-    replies = [w and {"wall": w, "cpu": c, "memory": 2**20, "rounds": 1} for w, c in zip(walls, cpus, strict=True)]
+    replies = [
+        w and {"wall": w, "cpu": c, "memory": 2**20, "rounds": 1}
+        for w, c in zip(walls, cpus, strict=True)
+    ]
     opening = {"wall": 9.0, "cpu": 9.0, "memory": 2**21, "batches": 10, "loss": 1.0, **first}
-    return run.Entry(name, "file", "torch", {}, ready=1.0, first_done=10.0, first=opening, replies=replies)
+    return run.Entry(
+        name, "file", "torch", {}, ready=1.0, first_done=10.0, first=opening, replies=replies
+    )
 
 
 def test_ratios_are_formed_within_a_repetition(run):
-    base = entry(run, run.BASE, [1.0, 10.0, 2.0], [1.0, 1.0, 1.0])  # the machine was slow in the second repetition
+    base = entry(
+        run, run.BASE, [1.0, 10.0, 2.0], [1.0, 1.0, 1.0]
+    )  # the machine was slow in the second repetition
     half = entry(run, "half", [0.5, 5.0, 1.0], [2.0, 2.0, 2.0])
     row = run.row(half, base)
     assert row["wall ratio"] == row["wall ratio from"] == row["wall ratio to"] == 0.5
@@ -69,7 +76,9 @@ def test_bare_loop_and_fedstep_do_the_same_batches(run, tmp_path):
     }  # who fails is named, the rest goes on
     rows = {e.name: run.row(e, done[0]) for e in done}
     assert not run.unequal(list(rows.values()))
-    assert rows[run.BASE]["batches"] == 3 * 2 * 3  # clients, epochs, batches a pass (27 samples in tens)
+    assert (
+        rows[run.BASE]["batches"] == 3 * 2 * 3
+    )  # clients, epochs, batches a pass (27 samples in tens)
     assert rows["fedstep FedAvg"]["loss"] == pytest.approx(rows[run.BASE]["loss"], rel=0.02)
     assert json.loads((tmp_path / "w1.json").read_text())["machine"]["cores"] >= 1
 
@@ -85,7 +94,16 @@ def smoke(run, out, only):
 
     run.compete = spy
     try:
-        options = ["--scale", "smoke", "--repetitions", "1", "--burst", "0", "--envs", str(out / "none")]
+        options = [
+            "--scale",
+            "smoke",
+            "--repetitions",
+            "1",
+            "--burst",
+            "0",
+            "--envs",
+            str(out / "none"),
+        ]
         assert run.main(["w1", *options, "--only", *only, "--out", str(out)]) == 0
     finally:
         run.compete = compete

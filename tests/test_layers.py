@@ -66,17 +66,25 @@ def test_extras_are_imported_in_their_one_module(path):
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in FILES if LEVEL[unit(p)] <= LEVEL["algorithm"]], ids=lambda p: str(p.relative_to(SRC))
+    "path",
+    [p for p in FILES if LEVEL[unit(p)] <= LEVEL["algorithm"]],
+    ids=lambda p: str(p.relative_to(SRC)),
 )
 def test_mathematics_knows_nothing_of_the_machine(path):
     assert not {n.split(".")[0] for n in imports(path)} & MACHINE
     tree = ast.parse(path.read_text())
-    calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    calls = {
+        n.func.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
     assert "print" not in calls
 
 
 def test_files_stay_short():
-    long = {str(p.relative_to(SRC)): n for p in FILES if (n := len(p.read_text().splitlines())) > 300}
+    long = {
+        str(p.relative_to(SRC)): n for p in FILES if (n := len(p.read_text().splitlines())) > 300
+    }
     assert not long
 
 

@@ -31,12 +31,19 @@ def compete(work, rounds, seeded=False):
     module, clients = module_of(work), clients_of(work)
     state = {name: value.clone() for name, value in module.state_dict().items()}
     for done in rounds:
-        total, losses, count, trials = {name: torch.zeros_like(value) for name, value in state.items()}, 0.0, 0, 0
+        total, losses, count, trials = (
+            {name: torch.zeros_like(value) for name, value in state.items()},
+            0.0,
+            0,
+            0,
+        )
         for x, y in clients:
             module.load_state_dict(state)
             optimizer = Search(list(module.parameters()), work.batch / work.samples, seeded)
             for inputs, targets in batches(work, x, y):
-                losses += optimizer.step(lambda i=inputs, t=targets: functional.cross_entropy(module(i), t))
+                losses += optimizer.step(
+                    lambda i=inputs, t=targets: functional.cross_entropy(module(i), t)
+                )
                 count += 1
             trials += optimizer.trials
             for name, value in module.state_dict().items():

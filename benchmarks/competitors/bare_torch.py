@@ -25,7 +25,10 @@ def compete(work, rounds, processes=1):
     for done in rounds:
         for helper in helpers:
             helper.send(state)
-        parts = [train(work, module, state, clients[:share]), *(helper.receive() for helper in helpers)]
+        parts = [
+            train(work, module, state, clients[:share]),
+            *(helper.receive() for helper in helpers),
+        ]
         total = {name: sum(part[0][name] for part in parts) for name in state}
         state = {name: value / len(clients) for name, value in total.items()}
         count = sum(part[2] for part in parts)

@@ -28,9 +28,14 @@ def compete(work, rounds):
         return jax.grad(mean)(p, batch["x"], batch["y"], np.ones(len(batch["y"]), np.float32))
 
     data = fedjax.InMemoryFederatedData(
-        {str(k): {"x": x, "y": y} for k, (x, y) in enumerate(zip(work.inputs, work.targets, strict=True))}
+        {
+            str(k): {"x": x, "y": y}
+            for k, (x, y) in enumerate(zip(work.inputs, work.targets, strict=True))
+        }
     )
-    plan = fedjax.ShuffleRepeatBatchHParams(batch_size=work.batch, num_epochs=None, num_steps=work.batches, seed=0)
+    plan = fedjax.ShuffleRepeatBatchHParams(
+        batch_size=work.batch, num_epochs=None, num_steps=work.batches, seed=0
+    )
     sgd = fedjax.optimizers.sgd
     algorithm = fed_avg.federated_averaging(slope, sgd(work.step), sgd(1.0), plan)
     sampler = fedjax.client_samplers.UniformGetClientSampler(data, num_clients=work.clients, seed=0)
@@ -40,4 +45,7 @@ def compete(work, rounds):
     for done in rounds:
         state, _ = algorithm.apply(state, sampler.sample())
         p = jax.block_until_ready(state.params)
-        done(batches=work.clients * work.batches, after=lambda p=p: float(loss_of(p, x, y, np.float32(y >= 0))))
+        done(
+            batches=work.clients * work.batches,
+            after=lambda p=p: float(loss_of(p, x, y, np.float32(y >= 0))),
+        )

@@ -27,7 +27,11 @@ held = {}  # what an actor keeps from message to message
 
 
 def compete(work, rounds, scale="full"):
-    os.environ |= {"FLWR_HOME": tempfile.mkdtemp(), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    os.environ |= {
+        "FLWR_HOME": tempfile.mkdtemp(),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         os.environ.pop(name, None)  # messages on the loopback interface would go to the proxy
@@ -37,14 +41,18 @@ def compete(work, rounds, scale="full"):
     @server.main()
     def main(grid, context):
         everyone = {"min_train_nodes": work.clients, "min_available_nodes": work.clients}
-        strategy = FedAvg(fraction_train=1.0, fraction_evaluate=0.0, train_metrics_aggr_fn=summed, **everyone)
+        strategy = FedAvg(
+            fraction_train=1.0, fraction_evaluate=0.0, train_metrics_aggr_fn=summed, **everyone
+        )
         arrays = ArrayRecord(module_of(work).state_dict())
         while len(list(grid.get_node_ids())) < work.clients:
             time.sleep(0.1)  # a first round with nodes missing would do less work
         for done in rounds:
             result = strategy.start(grid, arrays, num_rounds=1)
             if 1 not in result.train_metrics_clientapp:
-                raise RuntimeError("RuntimeError: a round of Flower gave no results; its log says why")
+                raise RuntimeError(
+                    "RuntimeError: a round of Flower gave no results; its log says why"
+                )
             arrays, metrics = result.arrays, result.train_metrics_clientapp[1]
             done(batches=int(metrics["batches"]), loss=metrics["losses"] / metrics["batches"])
 

@@ -12,9 +12,14 @@ ENVIRONMENT = "jax"
 PACKAGES = ("jax", "jaxlib")
 VARIANTS = {"JAX scan, 1 core": {"devices": 1}, "JAX scan, 2 devices": {"devices": 2}}
 WORKLOADS = ("w1", "w3", "empty")
-SKIPPED = {"w2": "XLA's convolutions are very slow inside a scan on CPUs: the first round takes more than 100 s"}
+SKIPPED = {
+    "w2": "XLA's convolutions are very slow inside a scan on CPUs: the first round takes more than 100 s"
+}
 
-STACKED = ("w1", "empty")  # stacked convolutions and recurrences are slower than a loop over clients
+STACKED = (
+    "w1",
+    "empty",
+)  # stacked convolutions and recurrences are slower than a loop over clients
 
 
 def compete(work, rounds, devices=1):
@@ -43,12 +48,18 @@ def compete(work, rounds, devices=1):
     def mean_of_clients(p, counts, *data):
         p = jax.tree.map(lambda a: lax.pcast(a, "clients", to="varying"), p)
         stacked = work.name in STACKED
-        each = jax.vmap(partial(client, p))(*data) if stacked else lax.map(lambda one: client(p, *one), data)
+        each = (
+            jax.vmap(partial(client, p))(*data)
+            if stacked
+            else lax.map(lambda one: client(p, *one), data)
+        )
         total = jax.tree.map(lambda a: jnp.tensordot(counts, a, 1), each)
         return jax.tree.map(lambda a: a / work.clients, lax.psum(total, "clients"))
 
     clients = -(-work.clients // devices) * devices
-    rows = np.arange(clients) % work.clients  # an odd number of clients is filled up with ones that count nothing
+    rows = (
+        np.arange(clients) % work.clients
+    )  # an odd number of clients is filled up with ones that count nothing
     counts = jax.device_put((np.arange(clients) < work.clients).astype(np.float32), split)
     x, y = jax.device_put((work.inputs[rows], work.targets[rows].astype(np.int32)), split)
     p, rng = jax.device_put(with_jax.start_of(work), everywhere), np.random.default_rng(0)

@@ -22,7 +22,9 @@ ENDLESS = 10**9
 def compete(work, rounds, processes=1, scale="full", rank=0):
     helpers = []
     if processes > 1:
-        os.environ.setdefault("PFL_WORKER_ADDRESSES", ",".join(f"127.0.0.1:{port}" for port in free_ports(processes)))
+        os.environ.setdefault(
+            "PFL_WORKER_ADDRESSES", ",".join(f"127.0.0.1:{port}" for port in free_ports(processes))
+        )
         os.environ["PFL_WORKER_RANK"] = str(rank)
         if rank == 0:
             helpers = [helper(work, scale, k, processes) for k in range(1, processes)]
@@ -96,7 +98,10 @@ def simulate(work, rounds):
     class Averaging(FederatedAveraging):
         def train_one_user(self, *arguments):
             statistics, metrics = super().train_one_user(*arguments)
-            metrics["batches"], metrics["losses"] = Weighted(module.count, 1), Weighted(float(module.losses), 1)
+            metrics["batches"], metrics["losses"] = (
+                Weighted(module.count, 1),
+                Weighted(float(module.losses), 1),
+            )
             module.losses, module.count = 0.0, 0
             return statistics, metrics
 
@@ -110,7 +115,9 @@ def simulate(work, rounds):
             return Metrics()
 
         def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
-            batches, losses = (aggregate_metrics[name].weighted_value for name in ("batches", "losses"))
+            batches, losses = (
+                aggregate_metrics[name].weighted_value for name in ("batches", "losses")
+            )
             self.done(batches=int(batches), loss=float(losses / batches))
             self.done = next(rounds, None)
             return self.done is None, Metrics()
@@ -123,9 +130,16 @@ def simulate(work, rounds):
     model = PyTorchModel(module, torch.optim.SGD, server)
     users = {str(k): Shuffled(client, user_id=str(k)) for k, client in enumerate(clients_of(work))}
     data = FederatedDataset(users.__getitem__, MinimizeReuseUserSampler(list(users)))
-    local = NNTrainHyperParams(local_num_epochs=work.epochs, local_learning_rate=work.step, local_batch_size=work.batch)
+    local = NNTrainHyperParams(
+        local_num_epochs=work.epochs, local_learning_rate=work.step, local_batch_size=work.batch
+    )
     Averaging().run(
-        NNAlgorithmParams(ENDLESS, evaluation_frequency=ENDLESS, train_cohort_size=work.clients, val_cohort_size=None),
+        NNAlgorithmParams(
+            ENDLESS,
+            evaluation_frequency=ENDLESS,
+            train_cohort_size=work.clients,
+            val_cohort_size=None,
+        ),
         SimulatedBackend(data, data),
         model,
         local,

@@ -10,7 +10,9 @@ import numpy as np
 from work import Work, uniform
 
 SIZES = {"full": (20, 227, 20), "smoke": (3, 27, 2)}  # clients, samples, epochs
-NOISE = 0.7  # the classes overlap, so that a search needs about 1.5 trials a step, as on real writers
+NOISE = (
+    0.7  # the classes overlap, so that a search needs about 1.5 trials a step, as on real writers
+)
 
 
 def make(scale: str) -> Work:
@@ -19,9 +21,15 @@ def make(scale: str) -> Work:
     means = rng.random((62, 7, 7)) * (rng.random((62, 7, 7)) < 0.3)
     targets = rng.integers(62, size=(clients, samples))
     cells = means[targets] + NOISE * rng.normal(size=(clients, samples, 7, 7))
-    inputs = np.kron(np.clip(cells, 0, 1), np.ones((4, 4))).reshape(clients, samples, 784).astype(np.float32)
+    inputs = (
+        np.kron(np.clip(cells, 0, 1), np.ones((4, 4)))
+        .reshape(clients, samples, 784)
+        .astype(np.float32)
+    )
     start = {"weight": uniform(rng, 784, 62, 784), "bias": uniform(rng, 784, 62)}
-    return Work("w1", inputs, targets, start, step=0.05, epochs=epochs, batch=50 if scale == "full" else 10)
+    return Work(
+        "w1", inputs, targets, start, step=0.05, epochs=epochs, batch=50 if scale == "full" else 10
+    )
 
 
 def module():

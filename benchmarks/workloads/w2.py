@@ -19,18 +19,36 @@ def make(scale: str) -> Work:
     targets = rng.integers(10, size=(clients, samples))
     noise = rng.normal(size=(clients, samples, 3, 32, 32))
     inputs = (0.7 * means[targets] + 0.7 * noise).astype(np.float32)
-    layers = {"0": (32, 3, 5, 5), "3": (64, 32, 5, 5), "7": (384, 1600), "9": (192, 384), "11": (10, 192)}
+    layers = {
+        "0": (32, 3, 5, 5),
+        "3": (64, 32, 5, 5),
+        "7": (384, 1600),
+        "9": (192, 384),
+        "11": (10, 192),
+    }
     start = {}
     for name, shape in layers.items():
         fan_in = int(np.prod(shape[1:]))
-        start |= {f"{name}.weight": uniform(rng, fan_in, *shape), f"{name}.bias": uniform(rng, fan_in, shape[0])}
-    return Work("w2", inputs, targets, start, step=0.05, epochs=1, batch=50 if scale == "full" else 10)
+        start |= {
+            f"{name}.weight": uniform(rng, fan_in, *shape),
+            f"{name}.bias": uniform(rng, fan_in, shape[0]),
+        }
+    return Work(
+        "w2", inputs, targets, start, step=0.05, epochs=1, batch=50 if scale == "full" else 10
+    )
 
 
 def module():
     from torch import nn
 
-    features = [nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    features = [
+        nn.Conv2d(3, 32, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    ]
     head = [nn.Linear(1600, 384), nn.ReLU(), nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, 10)]
     return nn.Sequential(*features, nn.Flatten(-3), *head)
 

@@ -29,7 +29,10 @@ def make(scale: str) -> Work:
             f"lstm.bias_ih_l{layer}": uniform(rng, HIDDEN, 4 * HIDDEN),
             f"lstm.bias_hh_l{layer}": uniform(rng, HIDDEN, 4 * HIDDEN),
         }
-    start |= {"head.weight": uniform(rng, HIDDEN, SYMBOLS, HIDDEN), "head.bias": uniform(rng, HIDDEN, SYMBOLS)}
+    start |= {
+        "head.weight": uniform(rng, HIDDEN, SYMBOLS, HIDDEN),
+        "head.bias": uniform(rng, HIDDEN, SYMBOLS),
+    }
     batch = 50 if scale == "full" else 10
     return Work("w3", text[..., :-1], text[..., -1], start, step=0.5, epochs=1, batch=batch)
 

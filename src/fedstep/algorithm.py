@@ -144,4 +144,6 @@ class Algorithm:
 
 def _unless(sane: Tensor, after: State, before: State) -> dict[str, Tensor]:
     """A client whose update is refused must not remember what spoilt it."""
-    return {name: torch.where(lift(sane, value), value, before[name]) for name, value in after.items()}
+    return {
+        name: torch.where(lift(sane, value), value, before[name]) for name, value in after.items()
+    }

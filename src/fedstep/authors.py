@@ -30,7 +30,11 @@ from fedstep.steps.search import LineSearch
 
 
 def fedavg(
-    step: float = 0.01, decay: float = 1.0, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+    step: float = 0.01,
+    decay: float = 1.0,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+    server_step: float = 1.0,
 ) -> Algorithm:
     """FedAvg of the programs: clipped SGD with weight decay, weighted mean."""
     direction = Chain((Clip(clip), Decay(weight_decay)))
@@ -39,14 +43,22 @@ def fedavg(
 
 
 def fedavgm(
-    step: float = 0.316, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+    step: float = 0.316,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+    server_step: float = 1.0,
 ) -> Algorithm:
     """FedAvgM of the FedExP program."""
     return replace(fedavg(step, decay, weight_decay, clip), server=HeavyBall(server_step, 0.9))
 
 
 def fedprox(
-    step: float = 0.01, mu: float = 0.1, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+    step: float = 0.01,
+    mu: float = 0.1,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
 ) -> Algorithm:
     """FedProx of the programs: the proximal term is part of the clipped gradient."""
     plain = fedavg(step, decay, weight_decay, clip)
@@ -54,7 +66,11 @@ def fedprox(
 
 
 def fedexp(
-    step: float = 0.01, eps: float = 1e-3, decay: float = 1.0, weight_decay: float = 1e-4, clip: float = 10.0
+    step: float = 0.01,
+    eps: float = 1e-3,
+    decay: float = 1.0,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
 ) -> Algorithm:
     """FedExP of the programs."""
     return _extrapolated(fedavg(step, decay, weight_decay, clip), eps)
@@ -154,7 +170,9 @@ def fedexpsls_goldstein(
     eps: float = 1e-3,
 ) -> Algorithm:
     """FedExpSLS of the program with the SLS optimiser's Goldstein conditions."""
-    return _extrapolated(fedsls_goldstein(c, start, shrink, grow, max_step, reset, trials, failure), eps)
+    return _extrapolated(
+        fedsls_goldstein(c, start, shrink, grow, max_step, reset, trials, failure), eps
+    )
 
 
 def _searching(
@@ -188,7 +206,11 @@ def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
 
 
 def fedavgm_exp(
-    step: float = 0.316, eps: float = 0.1, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+    step: float = 0.316,
+    eps: float = 0.1,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
 ) -> Algorithm:
     """FedAvgM-Exp of the FedExP program: a running sum in the extrapolation, and no momentum because of a misspelt name."""
     clients = fedavg(step, decay, weight_decay, clip)
@@ -196,14 +218,22 @@ def fedavgm_exp(
 
 
 def scaffold(
-    step: float = 0.01, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0, server_step: float = 1.0
+    step: float = 0.01,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
+    server_step: float = 1.0,
 ) -> Algorithm:
     """SCAFFOLD of the FedExP program: option II, c weighted by samples over all clients, the tilted gradient clipped."""
     return replace(fedavg(step, decay, weight_decay, clip, server_step), correction=MeanControl())
 
 
 def scaffold_exp(
-    step: float = 0.01, eps: float = 1e-3, decay: float = 0.998, weight_decay: float = 1e-4, clip: float = 10.0
+    step: float = 0.01,
+    eps: float = 1e-3,
+    decay: float = 0.998,
+    weight_decay: float = 1e-4,
+    clip: float = 10.0,
 ) -> Algorithm:
     """SCAFFOLD clients with extrapolation, of the FedExP program."""
     return _extrapolated(scaffold(step, decay, weight_decay, clip), eps)

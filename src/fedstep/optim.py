@@ -55,10 +55,15 @@ class Searching(torch.optim.Optimizer):
             raise InputError(
                 f"{name}.step needs a closure that returns the loss, as in step(lambda: loss(model(x), y))"
             )
-        rule, pairs = self._rule(), [(p, g["scale"]) for g in self.param_groups for p in g["params"]]
+        rule, pairs = (
+            self._rule(),
+            [(p, g["scale"]) for g in self.param_groups for p in g["params"]],
+        )
         params = [p for p, _ in pairs if p.requires_grad]
         if len({p.device for p in params}) != 1:
-            raise InputError(f"the parameters lie on {len({p.device for p in params})} devices: put them on one")
+            raise InputError(
+                f"the parameters lie on {len({p.device for p in params})} devices: put them on one"
+            )
         dice = _Dice.now(params[0].device)
         with torch.enable_grad():
             loss = closure()
@@ -76,7 +81,9 @@ class Searching(torch.optim.Optimizer):
         try:
             out, new = rule.search(phi, x, f, g, d, state)
             phi.write(x if float(out.step) == 0 else x + out.step * d)
-        except BaseException:  # the closure broke, or the user did: nothing is left at a trial point
+        except (
+            BaseException
+        ):  # the closure broke, or the user did: nothing is left at a trial point
             phi.write(x)
             raise
         finally:
@@ -176,7 +183,9 @@ class _Closure:
 
     @torch.no_grad()
     def write(self, x: Vec) -> None:
-        for p, piece in zip(self.params, torch.split(x, [p.numel() for p in self.params]), strict=True):
+        for p, piece in zip(
+            self.params, torch.split(x, [p.numel() for p in self.params]), strict=True
+        ):
             p.copy_(piece.view_as(p))
 
     def __call__(self, x: Vec) -> Scalar:

@@ -23,7 +23,16 @@ from fedstep.core.fits import accepts, hints
 from fedstep.local.solver import LocalSolver
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
-MOVING = ("Tensor", "Vec", "Scalar", "State", "Context", "Batch", "Phi", "Objective")  # what no part's setting is
+MOVING = (
+    "Tensor",
+    "Vec",
+    "Scalar",
+    "State",
+    "Context",
+    "Batch",
+    "Phi",
+    "Objective",
+)  # what no part's setting is
 
 
 @dataclass(frozen=True)
@@ -38,9 +47,16 @@ class Slot:
 def _slots(plain: Algorithm) -> dict[str, Slot]:
     """Every field of the client's solver and of the algorithm."""
     solver, whole = hints(LocalSolver), hints(Algorithm)
-    inner = {f.name: Slot(solver[f.name], getattr(plain.local, f.name), True) for f in fields(plain.local)}
+    inner = {
+        f.name: Slot(solver[f.name], getattr(plain.local, f.name), True)
+        for f in fields(plain.local)
+    }
     first = {name: inner.pop(name) for name in ("terms", "oracle", "direction")}
-    return {**first, **inner, **{f.name: Slot(whole[f.name], getattr(plain, f.name)) for f in fields(plain)}}
+    return {
+        **first,
+        **inner,
+        **{f.name: Slot(whole[f.name], getattr(plain, f.name)) for f in fields(plain)},
+    }
 
 
 SLOTS: Mapping[str, Slot] = _slots(zoo.fedavg())
@@ -50,7 +66,9 @@ SLOTS: Mapping[str, Slot] = _slots(zoo.fedavg())
 def methods() -> dict[str, Callable[..., Algorithm]]:
     """Every named method; those of the published programs begin with `authors.`."""
     own = {name: getattr(zoo, name) for name in zoo.__all__}
-    theirs = {f"authors.{name}": f for name, f in vars(authors).items() if _is_method(f, authors.__name__)}
+    theirs = {
+        f"authors.{name}": f for name, f in vars(authors).items() if _is_method(f, authors.__name__)
+    }
     return {**own, **theirs}
 
 
@@ -58,7 +76,9 @@ def methods() -> dict[str, Callable[..., Algorithm]]:
 def parts() -> dict[str, type]:
     """Every part by name."""
     modules = (m for home in HOMES for m in _modules(home))
-    return {name: part for m in modules for name, part in vars(m).items() if _is_part(part, m.__name__)}
+    return {
+        name: part for m in modules for name, part in vars(m).items() if _is_part(part, m.__name__)
+    }
 
 
 def build(spec: str) -> Algorithm:
@@ -88,7 +108,11 @@ def filled(algorithm: Algorithm, slot: str) -> Any:
 def shown(algorithm: Algorithm) -> list[str]:
     """The slots that tell an algorithm: those of the client's solver, or `local`, another solver in its place."""
     usual = type(algorithm.local) is LocalSolver
-    return [name for name, slot in SLOTS.items() if (usual if slot.local else name != "local" or not usual)]
+    return [
+        name
+        for name, slot in SLOTS.items()
+        if (usual if slot.local else name != "local" or not usual)
+    ]
 
 
 def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
@@ -116,14 +140,23 @@ def _with_slots(method: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
     own, kinds = inspect.signature(method).parameters, hints(method)
 
     def make(**given: Any) -> Algorithm:
-        slots = {n: v for n, v in given.items() if n in SLOTS and not (n in own and accepts(kinds.get(n), v))}
+        slots = {
+            n: v
+            for n, v in given.items()
+            if n in SLOTS and not (n in own and accepts(kinds.get(n), v))
+        }
         return mix(method(**{n: v for n, v in given.items() if n not in slots}), **slots)
 
     more = [
-        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=s.plain) for n, s in SLOTS.items() if n not in own
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=s.plain)
+        for n, s in SLOTS.items()
+        if n not in own
     ]
     make.__signature__ = inspect.Signature([*own.values(), *more])  # type: ignore[attr-defined]
-    make.__annotations__ = {**kinds, **{n: s.kind | kinds[n] if n in own else s.kind for n, s in SLOTS.items()}}
+    make.__annotations__ = {
+        **kinds,
+        **{n: s.kind | kinds[n] if n in own else s.kind for n, s in SLOTS.items()},
+    }
     return make
 
 
@@ -133,11 +166,17 @@ def _modules(home: ModuleType) -> list[ModuleType]:
 
 def _is_part(value: object, module: str) -> bool:
     """Whether it is a public dataclass of the module that holds settings, not the tensors of a run."""
-    public = inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
+    public = (
+        inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
+    )
     if not public or not is_dataclass(value):
         return False
     return not any(word in str(f.type) for f in fields(value) for word in MOVING)
 
 
 def _is_method(value: object, module: str) -> bool:
-    return inspect.isfunction(value) and value.__module__ == module and not value.__name__.startswith("_")
+    return (
+        inspect.isfunction(value)
+        and value.__module__ == module
+        and not value.__name__.startswith("_")
+    )

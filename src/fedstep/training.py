@@ -49,7 +49,9 @@ class Fit:
     name: str
     metrics: list[RoundReport]
     server: Server
-    model: nn.Module | None  # a copy of the module given, trained, in evaluation mode; None for a plain function
+    model: (
+        nn.Module | None
+    )  # a copy of the module given, trained, in evaluation mode; None for a plain function
     settings: dict[str, Any]
 
     @property
@@ -59,7 +61,9 @@ class Fit:
 
     def report(self, path: str | Path = "report.html") -> Path:
         """Write a self-contained HTML page of the run and return its path."""
-        return write_report(Path(path), f"{self.name}: a run of fedstep", [self.run], settings=self.settings)
+        return write_report(
+            Path(path), f"{self.name}: a run of fedstep", [self.run], settings=self.settings
+        )
 
     @property
     def run(self) -> Run:
@@ -98,12 +102,18 @@ def fit(
     name = algorithm if isinstance(algorithm, str) else "custom"
     alg = build(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(alg, Algorithm):
-        raise InputError(f"algorithm is {alg!r}: give a name such as 'fedsls', or call the constructor: zoo.fedsls()")
+        raise InputError(
+            f"algorithm is {alg!r}: give a name such as 'fedsls', or call the constructor: zoo.fedsls()"
+        )
     flat = copy.copy(model) if isinstance(model, FlatModel) else _wrapped(model, loss)
     federation = clients if isinstance(clients, Federation) else Federation.of(clients)
     if local_steps is not None and local_epochs is not None:
-        raise InputError(f"local_steps={local_steps} and local_epochs={local_epochs}: give one of them")
-    plan = Plan(batch, 20 if local_steps is None and local_epochs is None else local_steps, local_epochs)
+        raise InputError(
+            f"local_steps={local_steps} and local_epochs={local_epochs}: give one of them"
+        )
+    plan = Plan(
+        batch, 20 if local_steps is None and local_epochs is None else local_steps, local_epochs
+    )
     if rounds < 1:
         raise InputError(f"rounds={rounds}: give at least 1")
     per_round = min(20, len(federation)) if per_round is None else per_round
@@ -111,17 +121,27 @@ def fit(
     who = choose(flat) if executor is None else executor
     if workers != 1:
         if not isinstance(who, Local):
-            raise InputError(f"workers={workers}: this executor runs in one place; leave `workers` or `executor` out")
+            raise InputError(
+                f"workers={workers}: this executor runs in one place; leave `workers` or `executor` out"
+            )
         who = Processes(who, workers)
-    simulation = Simulation(Task(alg, flat, federation, plan, seed), per_round, executor=who, test=tested, every=every)
+    simulation = Simulation(
+        Task(alg, flat, federation, plan, seed), per_round, executor=who, test=tested, every=every
+    )
     settings = _settings(name, simulation, rounds)
     journal = None
     if out is not None:
-        settings |= {"data": _data(federation), "loss": getattr(loss, "__name__", repr(loss)), "every": every}
+        settings |= {
+            "data": _data(federation),
+            "loss": getattr(loss, "__name__", repr(loss)),
+            "every": every,
+        }
         journal = _claim(Path(out), settings)
 
     scratch = TemporaryDirectory(prefix="fedstep-")
-    series = simulation.run(simulation.begin(rounds), store_for(simulation.task, Path(scratch.name)), rounds)
+    series = simulation.run(
+        simulation.begin(rounds), store_for(simulation.task, Path(scratch.name)), rounds
+    )
     if progress or (progress is None and sys.stderr.isatty()):
         series = show(series, rounds, name)
     metrics: list[RoundReport] = []
@@ -138,13 +158,18 @@ def fit(
     if out is not None:
         _save(Path(out), result)
     if sum(r.failed for r in metrics) and all(math.isnan(r.steps[2]) for r in metrics):
-        warnings.warn("every search failed, nothing was trained: scale the inputs, or lower max_step", stacklevel=2)
+        warnings.warn(
+            "every search failed, nothing was trained: scale the inputs, or lower max_step",
+            stacklevel=2,
+        )
     return result
 
 
 def _wrapped(model: Any, loss: Loss) -> ModuleModel:
     if not isinstance(model, nn.Module):
-        raise InputError(f"model is a {type(model).__name__}: give an nn.Module, or FunctionModel(loss, start)")
+        raise InputError(
+            f"model is a {type(model).__name__}: give an nn.Module, or FunctionModel(loss, start)"
+        )
     return ModuleModel(model, loss)
 
 
@@ -187,7 +212,9 @@ def _claim(out: Path, settings: dict[str, Any]) -> Journal:
     old = out / "run.json"
     try:
         if old.exists() and json.loads(old.read_text()).get("settings") != plain(settings):
-            raise InputError(f"out={out}: it holds the results of another run; choose another directory or remove it")
+            raise InputError(
+                f"out={out}: it holds the results of another run; choose another directory or remove it"
+            )
         write_json(old, {"settings": settings})
         (out / "metrics.jsonl").write_text("")
     except (OSError, json.JSONDecodeError) as error:

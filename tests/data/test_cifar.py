@@ -62,7 +62,9 @@ def test_cifar100_has_the_coarse_label_first(tmp_path: Path) -> None:
     assert torch.equal(cifar100(tmp_path)[0].flatten(1), torch.from_numpy(PIXELS))
 
 
-@pytest.mark.parametrize("content", [records(LABELS)[:-1], b"", records([3, 10, 0, 5]), records([255, 0, 0, 0])])
+@pytest.mark.parametrize(
+    "content", [records(LABELS)[:-1], b"", records([3, 10, 0, 5]), records([255, 0, 0, 0])]
+)
 def test_a_binary_file_of_wrong_length_or_label_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "test_batch.bin").write_bytes(content)
     with pytest.raises(InputError, match=r"test_batch\.bin"):
@@ -88,7 +90,9 @@ def test_a_pickle_as_python_2_wrote_it_is_read(tmp_path: Path) -> None:
     raw = bytes(3072)
     state = b"(K\x01K\x01M\x00\x0c\x86cnumpy\ndtype\n(U\x02u1K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     array = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR" + state
-    body = b"\x80\x02}(U\x04data" + array + b"\x89T\x00\x0c\x00\x00" + raw + b"tbU\x06labels](K\x06eu."
+    body = (
+        b"\x80\x02}(U\x04data" + array + b"\x89T\x00\x0c\x00\x00" + raw + b"tbU\x06labels](K\x06eu."
+    )
     (tmp_path / "test_batch").write_bytes(body)
     images, labels = cifar10(tmp_path, train=False)
     assert images.shape == (1, 3, 32, 32)
@@ -96,7 +100,9 @@ def test_a_pickle_as_python_2_wrote_it_is_read(tmp_path: Path) -> None:
 
 
 def test_cifar100_python_version_has_both_labels(tmp_path: Path) -> None:
-    (tmp_path / "train").write_bytes(python_batch(data=PIXELS, fine_labels=FINE, coarse_labels=COARSE))
+    (tmp_path / "train").write_bytes(
+        python_batch(data=PIXELS, fine_labels=FINE, coarse_labels=COARSE)
+    )
     assert cifar100(tmp_path)[1].tolist() == FINE
     assert cifar100(tmp_path, coarse=True)[1].tolist() == COARSE
 
@@ -111,7 +117,11 @@ class Runs:
 
 def test_a_pickle_that_asks_to_run_something_is_refused_and_not_run(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
-    for hostile in (Runs(os.mkdir, str(ran)), Runs(eval, f"open({str(ran)!r}, 'w')"), Runs(getattr, {}, "get")):
+    for hostile in (
+        Runs(os.mkdir, str(ran)),
+        Runs(eval, f"open({str(ran)!r}, 'w')"),
+        Runs(getattr, {}, "get"),
+    ):
         (tmp_path / "test_batch").write_bytes(python_batch(data=PIXELS, labels=hostile))
         with pytest.raises(InputError, match=r"test_batch is not a plain pickle .*it asks for"):
             cifar10(tmp_path, train=False)
@@ -159,7 +169,9 @@ def test_normalise_is_the_formula(tmp_path: Path) -> None:
     out = normalise(images)
     assert out.dtype == torch.float32
     for c in range(3):
-        torch.testing.assert_close(out[:, c], (images[:, c].double() / 255 - MEAN[c]).div(STD[c]).float())
+        torch.testing.assert_close(
+            out[:, c], (images[:, c].double() / 255 - MEAN[c]).div(STD[c]).float()
+        )
     assert torch.equal(normalise(images[None])[0], out)
 
 
@@ -176,13 +188,17 @@ def test_every_augmented_image_is_a_crop_of_its_padded_form_or_the_mirror_of_one
             for b in range(9)
             for mirrored in (False, True)
             if torch.equal(
-                padded[i, :, a : a + 32, b : b + 32].flip(-1) if mirrored else padded[i, :, a : a + 32, b : b + 32],
+                padded[i, :, a : a + 32, b : b + 32].flip(-1)
+                if mirrored
+                else padded[i, :, a : a + 32, b : b + 32],
                 out[i],
             )
         ]
         assert len(found) == 1
         seen.add(found[0])
-    assert len(seen) > 100  # 200 draws of 162 equally likely pairs leave about 115 distinct, deviation 4
+    assert (
+        len(seen) > 100
+    )  # 200 draws of 162 equally likely pairs leave about 115 distinct, deviation 4
 
 
 def test_augmentation_depends_on_the_generator_alone_and_leaves_its_input() -> None:
@@ -194,13 +210,17 @@ def test_augmentation_depends_on_the_generator_alone_and_leaves_its_input() -> N
     assert torch.equal(images, before)
 
 
-def test_the_real_cifar10_test_part_has_500_images_of_each_class(shared: Callable[[str], Path]) -> None:
+def test_the_real_cifar10_test_part_has_500_images_of_each_class(
+    shared: Callable[[str], Path],
+) -> None:
     images, labels = cifar10(shared("cifar-10-batches-bin"), train=False)
     assert images.shape == (5000, 3, 32, 32)
     assert labels.bincount().tolist() == [500] * 10
     assert normalise(images).mean().abs() < 0.05
 
 
-def test_the_real_cifar100_test_part_has_50_images_of_each_class(shared: Callable[[str], Path]) -> None:
+def test_the_real_cifar100_test_part_has_50_images_of_each_class(
+    shared: Callable[[str], Path],
+) -> None:
     _, labels = cifar100(shared("cifar-100-binary"), train=False)
     assert labels.bincount().tolist() == [50] * 100

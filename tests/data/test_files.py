@@ -37,11 +37,22 @@ def test_a_missing_file_is_named_with_its_place_in_one_line(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
 @pytest.mark.parametrize("damage", ["cut", "garbled", "empty", "foreign"])
-def test_a_damaged_stream_is_an_input_error_naming_the_file(tmp_path: Path, ending: str, damage: str) -> None:
+def test_a_damaged_stream_is_an_input_error_naming_the_file(
+    tmp_path: Path, ending: str, damage: str
+) -> None:
     packed = PACK[ending](CONTENT)
     middle = len(packed) // 2
-    garbled = packed[:middle] + bytes(b ^ 0xFF for b in packed[middle : middle + 8]) + packed[middle + 8 :]
-    broken = {"cut": packed[:-9], "garbled": garbled, "empty": b"", "foreign": b"<html>not found</html>"}[damage]
+    garbled = (
+        packed[:middle]
+        + bytes(b ^ 0xFF for b in packed[middle : middle + 8])
+        + packed[middle + 8 :]
+    )
+    broken = {
+        "cut": packed[:-9],
+        "garbled": garbled,
+        "empty": b"",
+        "foreign": b"<html>not found</html>",
+    }[damage]
     (tmp_path / f"x{ending}").write_bytes(broken)
     with pytest.raises(InputError, match=rf"x\{ending}"):
         read(find(tmp_path, "x"))

@@ -75,10 +75,17 @@ def test_grey_images_become_rows_of_fractions(serve: Callable[..., None]) -> Non
 
 def femnist_rows() -> Rows:
     writers = ["f2"] * 20 + ["f1"] * 30 + ["f3"]  # f3 cannot have both a train and a test sample
-    return Rows(image=list(GREY[:51]), writer_id=writers, hsf_id=[0] * 51, character=[i % 62 for i in range(51)])
+    return Rows(
+        image=list(GREY[:51]),
+        writer_id=writers,
+        hsf_id=[0] * 51,
+        character=[i % 62 for i in range(51)],
+    )
 
 
-def test_femnist_is_split_by_writer_nine_to_one_and_nothing_is_in_both(serve: Callable[..., None]) -> None:
+def test_femnist_is_split_by_writer_nine_to_one_and_nothing_is_in_both(
+    serve: Callable[..., None],
+) -> None:
     serve("flwrlabs/femnist", "train", femnist_rows())
     train, test = hub.femnist(), hub.femnist(train=False)
     assert train.names == test.names == ("f1", "f2")
@@ -87,7 +94,9 @@ def test_femnist_is_split_by_writer_nine_to_one_and_nothing_is_in_both(serve: Ca
     assert sorted(together) == list(range(50))
     assert set(test.targets[test.parts[1]].tolist()) <= set(range(20))
     row = int(test.targets[0])
-    torch.testing.assert_close(test.inputs[0], torch.from_numpy(GREY[row].reshape(784) / 255).float())
+    torch.testing.assert_close(
+        test.inputs[0], torch.from_numpy(GREY[row].reshape(784) / 255).float()
+    )
     torch.testing.assert_close(hub.femnist(invert=True).inputs, 1 - train.inputs)
     assert torch.equal(hub.femnist().targets, train.targets)
 
@@ -105,7 +114,9 @@ def test_shakespeare_is_split_in_time_without_overlap(serve: Callable[..., None]
     assert torch.equal(test.targets, encode(TEXT[495:500]).long())
 
 
-def test_a_missing_package_is_named_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match=r"fedstep\[hub\]"):
         hub.cifar10()
@@ -146,7 +157,9 @@ class Federated:
 
 
 def test_partitions_of_flwr_datasets_become_clients_in_order() -> None:
-    fds = Federated(Rows(img=list(COLOUR[:3]), label=[1, 2, 3]), Rows(img=list(COLOUR[3:]), label=[4]))
+    fds = Federated(
+        Rows(img=list(COLOUR[:3]), label=[1, 2, 3]), Rows(img=list(COLOUR[3:]), label=[4])
+    )
     users = hub.from_flwr_datasets(fds, "train")
     assert users.names == ("0", "1")
     assert users.targets.tolist() == [1, 2, 3, 4]
@@ -166,17 +179,25 @@ def test_columns_of_other_names_must_be_given() -> None:
 def test_a_real_dataset_of_images_reads_like_the_arrays_it_was_made_of() -> None:
     datasets = pytest.importorskip("datasets", reason="the package `datasets` is not installed")
     features = datasets.Features({"img": datasets.Image(), "label": datasets.Value("int64")})
-    rows = datasets.Dataset.from_dict({"img": list(COLOUR), "label": [3, 1, 0, 9]}, features=features)
+    rows = datasets.Dataset.from_dict(
+        {"img": list(COLOUR), "label": [3, 1, 0, 9]}, features=features
+    )
     images, labels = hub.fields(rows, "img", "label")
     assert torch.equal(images, torch.from_numpy(COLOUR).permute(0, 3, 1, 2))
     assert labels.tolist() == [3, 1, 0, 9]
 
 
-def test_real_partitioners_of_flwr_datasets_are_understood(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_partitioners_of_flwr_datasets_are_understood(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     datasets = pytest.importorskip("datasets", reason="the package `datasets` is not installed")
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
-    flwr_datasets = pytest.importorskip("flwr_datasets", reason="the package `flwr_datasets` is not installed")
-    natural = pytest.importorskip("flwr_datasets.partitioner").NaturalIdPartitioner(partition_by="writer_id")
+    flwr_datasets = pytest.importorskip(
+        "flwr_datasets", reason="the package `flwr_datasets` is not installed"
+    )
+    natural = pytest.importorskip("flwr_datasets.partitioner").NaturalIdPartitioner(
+        partition_by="writer_id"
+    )
     rows = {
         "x": [[float(i), 0.5] for i in range(6)],
         "y": [0, 1, 2, 3, 4, 5],

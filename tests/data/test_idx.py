@@ -17,7 +17,11 @@ LABELS = np.array([9, 0, 4], np.uint8)
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
-    return bytes((0, 0, kind, array.ndim)) + struct.pack(f">{array.ndim}i", *array.shape) + array.tobytes()
+    return (
+        bytes((0, 0, kind, array.ndim))
+        + struct.pack(f">{array.ndim}i", *array.shape)
+        + array.tobytes()
+    )
 
 
 def save(directory: Path, images: bytes, labels: bytes, stem: str = "train") -> Path:

@@ -10,13 +10,25 @@ import pytest
 import torch
 
 from fedstep.core.errors import InputError
-from fedstep.data.leaf import ALPHABET, UNKNOWN, VOCABULARY, encode, femnist, shakespeare, shakespeare_roles
+from fedstep.data.leaf import (
+    ALPHABET,
+    UNKNOWN,
+    VOCABULARY,
+    encode,
+    femnist,
+    shakespeare,
+    shakespeare_roles,
+)
 
 TEXT = "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer " * 6
 
 
 def shard(**users: dict[str, list[Any]]) -> dict[str, Any]:
-    return {"users": list(users), "num_samples": [len(u["y"]) for u in users.values()], "user_data": users}
+    return {
+        "users": list(users),
+        "num_samples": [len(u["y"]) for u in users.values()],
+        "user_data": users,
+    }
 
 
 def writer(*labels: int) -> dict[str, list[Any]]:
@@ -45,7 +57,9 @@ def test_femnist_users_come_in_order_of_files_then_of_users(tmp_path: Path) -> N
     assert users.targets.tolist() == [3, 61, 0, 7]
     assert [p.tolist() for p in users.parts] == [[0, 1], [2], [3]]
     assert users.inputs.dtype == torch.float32
-    torch.testing.assert_close(users.inputs[1], torch.arange(61, 61 + 784).remainder(256).float() / 255)
+    torch.testing.assert_close(
+        users.inputs[1], torch.arange(61, 61 + 784).remainder(256).float() / 255
+    )
     assert users.federation.size(0) == 2
 
 
@@ -101,7 +115,9 @@ def test_a_femnist_user_that_contradicts_the_format_is_named(tmp_path: Path, cas
         {**shard(a=writer(1)), "users": [["a"]]},
     ],
 )
-def test_a_shard_that_does_not_name_its_users_once_each_is_refused(tmp_path: Path, content: object) -> None:
+def test_a_shard_that_does_not_name_its_users_once_each_is_refused(
+    tmp_path: Path, content: object
+) -> None:
     save(tmp_path, "shard_0.json", content)
     with pytest.raises(InputError, match=r"shard_0\.json"):
         femnist(tmp_path)
@@ -139,14 +155,20 @@ def test_shakespeare_windows_are_the_spelt_out_strings(tmp_path: Path) -> None:
         assert ALPHABET[users.targets[row]] == TEXT[i + 80]
 
 
-@pytest.mark.parametrize(("key", "value"), [("x", [TEXT[:79]]), ("x", [None]), ("y", ["ab"]), ("y", [""]), ("y", [4])])
-def test_a_shakespeare_sample_of_wrong_length_is_named(tmp_path: Path, key: str, value: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("x", [TEXT[:79]]), ("x", [None]), ("y", ["ab"]), ("y", [""]), ("y", [4])]
+)
+def test_a_shakespeare_sample_of_wrong_length_is_named(
+    tmp_path: Path, key: str, value: list[Any]
+) -> None:
     save(tmp_path, "a.json", shard(LEAR={**role(1), key: value}))
     with pytest.raises(InputError, match=r"a\.json, user 'LEAR'"):
         shakespeare(tmp_path)
 
 
-def test_the_79_windows_that_leaf_counts_but_drops_are_accepted_and_no_others(tmp_path: Path) -> None:
+def test_the_79_windows_that_leaf_counts_but_drops_are_accepted_and_no_others(
+    tmp_path: Path,
+) -> None:
     save(tmp_path, "a.json", {**shard(LEAR=role(2)), "num_samples": [81]})
     assert len(shakespeare(tmp_path).targets) == 2
     save(tmp_path, "a.json", {**shard(LEAR=role(2)), "num_samples": [80]})
@@ -163,7 +185,9 @@ def test_roles_are_cut_by_the_temporal_rule_without_overlap(tmp_path: Path) -> N
     assert (len(train.targets), len(test.targets)) == (336, 5)
     assert torch.equal(train.inputs[335], encode(TEXT[335 : 335 + 80]))
     assert ALPHABET[train.targets[335]] == TEXT[415]
-    assert torch.equal(test.inputs[0], encode(TEXT[415 : 415 + 80]))  # the last train input ends at 414
+    assert torch.equal(
+        test.inputs[0], encode(TEXT[415 : 415 + 80])
+    )  # the last train input ends at 414
     assert ALPHABET[test.targets[-1]] == TEXT[499]
 
 

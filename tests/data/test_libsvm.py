@@ -43,7 +43,8 @@ def test_labels_keep_a_part_without_some_class_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["1 0:1", "1 2:1 2:3", "1 3:1 2:1", "1 a:1", "1 1:x", "1 1:nan", "1 1", "x 1:1", "1 1_0:1"]
+    "line",
+    ["1 0:1", "1 2:1 2:3", "1 3:1 2:1", "1 a:1", "1 1:x", "1 1:nan", "1 1", "x 1:1", "1 1_0:1"],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
     save(tmp_path, f"1 1:1\n{line}\n")

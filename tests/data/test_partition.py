@@ -38,7 +38,9 @@ def complete(parts: Parts, total: int) -> bool:
 
 @settings(deadline=None)
 @given(labels, clients, alphas, seeds)
-def test_dirichlet_deals_every_client_exactly_its_equal_share(y: np.ndarray, n: int, alpha: float, seed: int) -> None:
+def test_dirichlet_deals_every_client_exactly_its_equal_share(
+    y: np.ndarray, n: int, alpha: float, seed: int
+) -> None:
     n = min(n, len(y))
     parts = Dirichlet(alpha, n)(y, seed)
     check_disjoint(parts, len(y))
@@ -70,7 +72,9 @@ def test_iid_deals_everything_evenly(y: np.ndarray, n: int, seed: int) -> None:
 
 
 @given(labels, clients, st.integers(1, 3), seeds)
-def test_shards_deal_everything_in_runs_of_sorted_labels(y: np.ndarray, n: int, per: int, seed: int) -> None:
+def test_shards_deal_everything_in_runs_of_sorted_labels(
+    y: np.ndarray, n: int, per: int, seed: int
+) -> None:
     n, per = (n, per) if n * per <= len(y) else (1, 1)
     parts = Shards(n, per)(y, seed)
     assert complete(parts, len(y))
@@ -84,22 +88,36 @@ def test_natural_groups_by_id_in_ascending_order(ids: np.ndarray) -> None:
     parts = Natural()(ids)
     assert complete(parts, len(ids))
     assert [set(ids[p].tolist()) for p in parts] == [{i} for i in sorted(set(ids.tolist()))]
-    assert partition_hash(parts) == partition_hash(Natural()(np.array([f"writer {i}" for i in ids])))
+    assert partition_hash(parts) == partition_hash(
+        Natural()(np.array([f"writer {i}" for i in ids]))
+    )
 
 
-@given(labels, clients, st.sampled_from([LogNormal(), LogNormal(20.0), Power(), Power(0.01)]), seeds)
-def test_a_size_law_deals_everything_and_leaves_nobody_empty(y: np.ndarray, n: int, law: Power, seed: int) -> None:
+@given(
+    labels, clients, st.sampled_from([LogNormal(), LogNormal(20.0), Power(), Power(0.01)]), seeds
+)
+def test_a_size_law_deals_everything_and_leaves_nobody_empty(
+    y: np.ndarray, n: int, law: Power, seed: int
+) -> None:
     n = min(n, len(y))
     parts = SizeLaw(n, law)(y, seed)
     assert complete(parts, len(y))
     assert min(map(len, parts)) >= 1
 
 
-RULES: list[Partitioner] = [Dirichlet(0.3, 5), ProportionalDirichlet(0.3, 5, 1), Iid(5), Shards(5), SizeLaw(5)]
+RULES: list[Partitioner] = [
+    Dirichlet(0.3, 5),
+    ProportionalDirichlet(0.3, 5, 1),
+    Iid(5),
+    Shards(5),
+    SizeLaw(5),
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
-def test_another_seed_gives_another_partition_and_global_generators_are_left_alone(rule: Partitioner) -> None:
+def test_another_seed_gives_another_partition_and_global_generators_are_left_alone(
+    rule: Partitioner,
+) -> None:
     y = np.arange(200) % 7
     before = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
     assert len({partition_hash(rule(y, seed)) for seed in range(5)}) == 5
@@ -187,7 +205,9 @@ def test_two_shards_give_a_client_few_classes() -> None:
 
 def test_a_heavier_power_law_gives_a_larger_largest_client() -> None:
     y = np.zeros(10_000, int)
-    largest = [np.mean([max(map(len, SizeLaw(50, Power(e))(y, s))) for s in range(20)]) for e in (1.1, 3.0)]
+    largest = [
+        np.mean([max(map(len, SizeLaw(50, Power(e))(y, s))) for s in range(20)]) for e in (1.1, 3.0)
+    ]
     assert largest[0] > 1.5 * largest[1]
 
 
@@ -206,7 +226,10 @@ def test_a_heavier_power_law_gives_a_larger_largest_client() -> None:
         (lambda: Iid(9)(np.zeros(8)), r"clients=9.*lower clients"),
         (lambda: Shards(5, 2)(np.zeros(8)), r"8 samples.*10 parts.*lower clients"),
         (lambda: SizeLaw(9)(np.zeros(8)), r"clients=9.*lower clients"),
-        (lambda: ProportionalDirichlet(0.3, 3, 4)(np.zeros(8)), "need 12 samples.*lower clients or min_size"),
+        (
+            lambda: ProportionalDirichlet(0.3, 3, 4)(np.zeros(8)),
+            "need 12 samples.*lower clients or min_size",
+        ),
         (lambda: Iid(1)(np.zeros((3, 2))), "one label for each sample"),
         (lambda: Natural()([]), "one label for each sample"),
     ],
@@ -217,7 +240,14 @@ def test_an_impossible_request_names_the_value_and_the_remedy(make, words: str) 
 
 
 def test_the_hash_depends_on_order_and_on_where_clients_end() -> None:
-    all_different = [[[0, 1], [2]], [[0], [1, 2]], [[2], [0, 1]], [[1, 0], [2]], [[0, 1, 2]], [[0, 1], [2], []]]
+    all_different = [
+        [[0, 1], [2]],
+        [[0], [1, 2]],
+        [[2], [0, 1]],
+        [[1, 0], [2]],
+        [[0, 1, 2]],
+        [[0, 1], [2], []],
+    ]
     assert len({partition_hash(p) for p in all_different}) == len(all_different)
     # sha256 of the int64 numbers 1 (clients), 2 (samples), 0, 1, little-endian
     assert partition_hash([np.array([0, 1], np.int32)]) == partition_hash([[0, 1]]) == ONE_CLIENT
@@ -227,7 +257,11 @@ ONE_CLIENT = "08a4f91a73c9264d29aeedb30697daff6105d49d1af7cc284482999686f030ff"
 
 
 def test_label_counts_add_up() -> None:
-    assert label_counts([[0, 3], [], [1]], [2, 0, 1, 2]).tolist() == [[0, 0, 2], [0, 0, 0], [1, 0, 0]]
+    assert label_counts([[0, 3], [], [1]], [2, 0, 1, 2]).tolist() == [
+        [0, 0, 2],
+        [0, 0, 0],
+        [1, 0, 0],
+    ]
     with pytest.raises(InputError, match="whole numbers from 0"):
         label_counts([[0]], [-1])
 
@@ -241,7 +275,9 @@ def test_label_counts_add_up() -> None:
         ([[-1]], "client 0 has sample -1"),
     ],
 )
-def test_parts_that_overlap_or_reach_outside_are_refused(parts: list[list[int]], words: str) -> None:
+def test_parts_that_overlap_or_reach_outside_are_refused(
+    parts: list[list[int]], words: str
+) -> None:
     with pytest.raises(InputError, match=words):
         check_disjoint(parts, 4)
     check_disjoint([[0, 1], [3]], 4)

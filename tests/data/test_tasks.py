@@ -49,7 +49,10 @@ def users(path, **data):
 
 
 def writer(*grey, label=None):
-    return {"x": [[g / 255] * 784 for g in grey], "y": [g % 62 if label is None else label for g in grey]}
+    return {
+        "x": [[g / 255] * 784 for g in grey],
+        "y": [g % 62 if label is None else label for g in grey],
+    }
 
 
 def role(start, n):
@@ -58,8 +61,15 @@ def role(start, n):
 
 
 def femnist(root):
-    users(root / "femnist/train/all_data_0.json", ann=writer(1, 2, 3), bob=writer(4), cid=writer(5, 6))
-    users(root / "femnist/test/all_data_0.json", ann=writer(100, 2), bob=writer(101), cid=writer(5, 102))
+    users(
+        root / "femnist/train/all_data_0.json", ann=writer(1, 2, 3), bob=writer(4), cid=writer(5, 6)
+    )
+    users(
+        root / "femnist/test/all_data_0.json",
+        ann=writer(100, 2),
+        bob=writer(101),
+        cid=writer(5, 102),
+    )
 
 
 def records(labels, seed):
@@ -70,7 +80,10 @@ def records(labels, seed):
 def cifar10(root, per_batch=20):
     folder = root / "cifar-10-batches-bin"
     for batch in (1, 2):
-        put(folder / f"data_batch_{batch}.bin", records([i % 10 for i in range(per_batch)], batch).tobytes())
+        put(
+            folder / f"data_batch_{batch}.bin",
+            records([i % 10 for i in range(per_batch)], batch).tobytes(),
+        )
     put(folder / "test_batch.bin", records([3, 1], 9).tobytes())
 
 
@@ -87,7 +100,9 @@ def mnist(root):
 
 
 def same(a, b):
-    assert all(torch.equal(x, y) for x, y in zip(a.federation.fields, b.federation.fields, strict=True))
+    assert all(
+        torch.equal(x, y) for x, y in zip(a.federation.fields, b.federation.fields, strict=True)
+    )
     assert all(torch.equal(x, y) for x, y in zip(a.test, b.test, strict=True))
     assert (a.digest, a.note) == (b.digest, b.note)
 
@@ -106,7 +121,11 @@ def test_femnist_has_its_writers_as_clients(root):
 def test_test_samples_that_occur_in_training_are_dropped_and_counted(root):
     femnist(root)
     split = tasks.load("femnist", None, root)
-    assert split.test[1].tolist() == [100 - 62, 101 - 62, 102 - 62]  # grey 2 of ann and 5 of cid were trained on
+    assert split.test[1].tolist() == [
+        100 - 62,
+        101 - 62,
+        102 - 62,
+    ]  # grey 2 of ann and 5 of cid were trained on
     assert split.note == "2 test samples that occur in the training data are left out"
 
 
@@ -126,7 +145,9 @@ def test_limit_keeps_the_first_clients_and_the_hash_of_them_all(root):
 
 
 def test_a_rule_deals_by_label_even_where_there_are_natural_clients(root):
-    users(root / "femnist/train/a.json", ann=writer(*range(6)), bob=writer(*range(62, 72)))  # labels 0-5 and 0-9
+    users(
+        root / "femnist/train/a.json", ann=writer(*range(6)), bob=writer(*range(62, 72))
+    )  # labels 0-5 and 0-9
     users(root / "femnist/test/a.json", ann=writer(90))
     dealt = tasks.load("femnist", Dirichlet(0.5, 4), root, seed=3)
     labels = dealt.federation.fields[1].numpy()
@@ -219,7 +240,9 @@ def test_the_directory_may_come_from_the_environment(root, monkeypatch):
     assert len(tasks.load("femnist", None).federation) == 3
 
 
-@pytest.mark.parametrize(("name", "make"), [("femnist", femnist), ("cifar10", cifar10), ("mnist", mnist)])
+@pytest.mark.parametrize(
+    ("name", "make"), [("femnist", femnist), ("cifar10", cifar10), ("mnist", mnist)]
+)
 def test_a_second_load_equals_the_first_and_reads_no_file(root, name, make, monkeypatch):
     make(root)
     partition = None if name == "femnist" else Iid(3)
@@ -272,7 +295,10 @@ def test_a_failed_write_leaves_no_part_behind(tmp_path):
 def test_what_was_fetched_serves_where_there_are_no_files(root, monkeypatch):
     femnist(root)
     whole = tasks.load("femnist", None, root)
-    read = {train: leaf.femnist(root / "femnist" / ("train" if train else "test")) for train in (True, False)}
+    read = {
+        train: leaf.femnist(root / "femnist" / ("train" if train else "test"))
+        for train in (True, False)
+    }
     monkeypatch.setitem(tasks.HUB, "femnist", read.__getitem__)
     tasks.fetch("femnist")
     same(whole, tasks.load("femnist", None))  # no directory at all
@@ -289,7 +315,10 @@ def test_femnist_with_ink_1_comes_from_the_same_files_or_the_same_copy(root, mon
     torch.testing.assert_close(ink.federation.fields[0], 1 - white.federation.fields[0])
     torch.testing.assert_close(ink.test[0], 1 - white.test[0])
     assert ink.note == white.note
-    read = {train: leaf.femnist(root / "femnist" / ("train" if train else "test")) for train in (True, False)}
+    read = {
+        train: leaf.femnist(root / "femnist" / ("train" if train else "test"))
+        for train in (True, False)
+    }
     monkeypatch.setitem(tasks.HUB, "femnist", read.__getitem__)
     tasks.fetch("femnist")
     same(ink, tasks.load("femnist-ink", None))
@@ -312,14 +341,18 @@ def test_files_go_before_what_was_fetched(root, monkeypatch):
 def test_fetching_into_a_cache_that_cannot_be_written_says_so(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FEDSTEP_CACHE", str(tmp_path / "file"))
-    monkeypatch.setitem(tasks.HUB, "mnist", lambda train: (torch.zeros(1, 784), torch.zeros(1).long()))
+    monkeypatch.setitem(
+        tasks.HUB, "mnist", lambda train: (torch.zeros(1, 784), torch.zeros(1).long())
+    )
     with pytest.raises(InputError, match="set FEDSTEP_CACHE to another directory"):
         tasks.fetch("mnist")
     with pytest.raises(InputError, match="unknown task of the hub 'digits'"):
         tasks.fetch("digits")
 
 
-IMAGES = torch.randint(256, (6, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+IMAGES = torch.randint(
+    256, (6, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
+)
 LABELS = torch.arange(6)
 
 
@@ -345,7 +378,9 @@ def federated(root, batch, partition=Iid(5)):  # 8 samples each
     cifar10(root)
     split = tasks.load("cifar10", partition, root)
     torch.manual_seed(0)
-    net = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 6), nn.Tanh(), nn.Linear(6, 10)).double()
+    net = nn.Sequential(
+        nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 6), nn.Tanh(), nn.Linear(6, 10)
+    ).double()
     fed = tasks.replace(split.federation, transform=Doubles())
     return Task(zoo.fedavg(0.1), ModuleModel(net), fed, Plan(batch, 3), seed=4)
 
@@ -361,7 +396,9 @@ class Doubles(tasks.Images):
 def ends(task, executor):
     server = task.algorithm.init(task.model.init(), 2)
     for _ in range(2):
-        updates = list(executor(task, task.algorithm.broadcast(server), range(len(task.federation)), Store()))
+        updates = list(
+            executor(task, task.algorithm.broadcast(server), range(len(task.federation)), Store())
+        )
         total = updates[0].aggregate
         for update in updates[1:]:
             total = total + update.aggregate
@@ -374,13 +411,17 @@ def test_clients_alone_and_in_a_block_see_the_same_augmented_samples(root, batch
     task = federated(root, batch)
     alone, blocked = ends(task, Sequential()), ends(task, Cohort(3))
     torch.testing.assert_close(alone, blocked, rtol=1e-12, atol=1e-12)
-    still = tasks.replace(task, federation=tasks.replace(task.federation, transform=Doubles(augment=False)))
+    still = tasks.replace(
+        task, federation=tasks.replace(task.federation, transform=Doubles(augment=False))
+    )
     assert not torch.allclose(alone, ends(still, Sequential()), rtol=1e-6)
 
 
 def test_padding_a_block_does_not_change_the_augmented_samples(root):
     task = federated(root, 6, rule("SizeLaw(clients=5)"))
-    torch.testing.assert_close(ends(task, Sequential()), ends(task, Cohort(5)), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        ends(task, Sequential()), ends(task, Cohort(5)), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_one_gather_and_a_gather_of_a_block_agree_bit_by_bit(root):

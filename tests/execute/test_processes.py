@@ -27,14 +27,18 @@ from fedstep.spec import build
 def federation() -> Federation:
     g = torch.Generator().manual_seed(7)
     sizes = (7, 12, 3, 20, 9, 15, 31, 4)
-    return Federation.of([(torch.randn(n, 5, generator=g), torch.randint(3, (n,), generator=g)) for n in sizes])
+    return Federation.of(
+        [(torch.randn(n, 5, generator=g), torch.randint(3, (n,), generator=g)) for n in sizes]
+    )
 
 
 def simulation(algorithm, executor, per_round=6) -> Simulation:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3))
-    return Simulation(Task(algorithm, ModuleModel(net), federation(), Plan(4, 5), 5), per_round, executor=executor)
+    return Simulation(
+        Task(algorithm, ModuleModel(net), federation(), Plan(4, 5), 5), per_round, executor=executor
+    )
 
 
 def run(algorithm, executor, rounds=3):
@@ -61,7 +65,11 @@ def test_any_number_of_workers_gives_the_same_bits(name, inner):
 def test_largest_clients_are_handed_out_first():
     sim = simulation(zoo.fedavg(), None)
     task = replace(sim.task, plan=Plan(4, None, 1))
-    order = [k for piece in Processes(Sequential(), 2)._pieces(task, [[c] for c in range(8)]) for k in piece]
+    order = [
+        k
+        for piece in Processes(Sequential(), 2)._pieces(task, [[c] for c in range(8)])
+        for k in piece
+    ]
     lengths = [task.plan.length(task.federation.size(c)) for c in order]
     assert lengths == sorted(lengths, reverse=True)
     assert sorted(order) == list(range(8))
@@ -69,7 +77,11 @@ def test_largest_clients_are_handed_out_first():
 
 def _deadly(marker, times, x, batch):
     """A loss that kills its process in the hands of the client whose targets are 3, the first `times` times."""
-    if float(batch.targets[0]) == 3.0 and len(os.listdir(marker)) < times and multiprocessing.parent_process():
+    if (
+        float(batch.targets[0]) == 3.0
+        and len(os.listdir(marker)) < times
+        and multiprocessing.parent_process()
+    ):
         (marker / str(time.monotonic_ns())).write_text("")
         os.kill(os.getpid(), signal.SIGKILL)
     return (batch.inputs @ x - batch.targets) ** 2
@@ -110,9 +122,18 @@ def _broken(x, batch):
 
 def test_what_a_client_raises_arrives_with_its_name():
     clients = [(torch.eye(2), torch.full((2,), float(i))) for i in range(4)]
-    task = Task(zoo.fedavg(0.1), FunctionModel(_broken, torch.zeros(2)), Federation.of(clients), Plan(2, 1))
-    with Processes(Sequential(), 2) as many, pytest.raises(ValueError, match="no loss for this one") as caught:
-        list(Simulation(task, 4, executor=many).run(task.algorithm.init(torch.zeros(2), 1), Store(), 1))
+    task = Task(
+        zoo.fedavg(0.1), FunctionModel(_broken, torch.zeros(2)), Federation.of(clients), Plan(2, 1)
+    )
+    with (
+        Processes(Sequential(), 2) as many,
+        pytest.raises(ValueError, match="no loss for this one") as caught,
+    ):
+        list(
+            Simulation(task, 4, executor=many).run(
+                task.algorithm.init(torch.zeros(2), 1), Store(), 1
+            )
+        )
     assert "in round 0, client 2" in caught.value.__notes__
 
 
@@ -140,7 +161,11 @@ def test_workers_must_be_positive():
 
 
 def test_messages_come_back_as_they_were_sent():
-    message = {"a": torch.arange(6).reshape(2, 3), "b": torch.tensor(1.5, dtype=torch.bfloat16), "c": torch.empty(0, 2)}
+    message = {
+        "a": torch.arange(6).reshape(2, 3),
+        "b": torch.tensor(1.5, dtype=torch.bfloat16),
+        "c": torch.empty(0, 2),
+    }
     again = loads(dumps(message))
     for name, value in message.items():
         assert torch.equal(value, again[name])

@@ -36,7 +36,9 @@ class Tilted(Correction):
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"tilt": torch.zeros_like(x)}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         return x - ctx.anchor, {"tilt": 0.1 * (x - ctx.anchor)}, {}
 
 
@@ -45,7 +47,10 @@ ALGORITHM: Algorithm = replace(zoo.fedsls(carry=True), correction=Tilted())
 
 def simulation(executor=None) -> Simulation:
     g = torch.Generator().manual_seed(7)
-    clients = [(torch.randn(n, 5, generator=g), torch.randint(3, (n,), generator=g)) for n in (7, 12, 3, 20, 9, 15)]
+    clients = [
+        (torch.randn(n, 5, generator=g), torch.randint(3, (n,), generator=g))
+        for n in (7, 12, 3, 20, 9, 15)
+    ]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         net = torch.nn.Linear(5, 3)
@@ -76,7 +81,9 @@ def test_workers_and_disk_go_together(tmp_path):
 
 def test_memory_matters():
     plain = simulation()
-    plain = replace(plain, task=replace(plain.task, algorithm=replace(ALGORITHM, correction=Correction())))
+    plain = replace(
+        plain, task=replace(plain.task, algorithm=replace(ALGORITHM, correction=Correction()))
+    )
     *_, (server, _) = plain.run(plain.begin(6), Store(), 6)
     assert not torch.equal(server.x, end(Store()))
 
@@ -85,7 +92,11 @@ def test_a_checkpoint_names_versions_and_old_ones_are_deleted(tmp_path):
     sim, store = simulation(), DiskStore(folder=tmp_path / checkpoint.MEMORIES)
     for server, _ in sim.run(sim.begin(6), store, 6):
         checkpoint.save(tmp_path, server, store)
-    meant = {(c, v) for path in checkpoint.descriptions(tmp_path) for c, v in checkpoint._index(path).items()}
+    meant = {
+        (c, v)
+        for path in checkpoint.descriptions(tmp_path)
+        for c, v in checkpoint._index(path).items()
+    }
     files = {tuple(map(int, p.name.split(".")[:2])) for p in store.folder.rglob("*.safetensors")}
     assert files == meant
     assert len(checkpoint.descriptions(tmp_path)) == 2
@@ -116,14 +127,18 @@ def test_a_lost_file_is_named(tmp_path):
     store = DiskStore(folder=tmp_path)
     store.put(3, {"a": torch.ones(2)})
     next(tmp_path.rglob("3.1.safetensors")).unlink()
-    with pytest.raises(InputError, match=r"3\.1\.safetensors: the memory of client 3 cannot be read"):
+    with pytest.raises(
+        InputError, match=r"3\.1\.safetensors: the memory of client 3 cannot be read"
+    ):
         store.get(3)
 
 
 def test_many_large_memories_go_to_disk_and_small_ones_do_not(tmp_path, monkeypatch):
     task = simulation().task
     assert type(store_for(task, tmp_path)) is Store
-    monkeypatch.setattr(module, "LARGE", 6 * 18 * 4)  # six clients with a vector of 18; the carried step comes on top
+    monkeypatch.setattr(
+        module, "LARGE", 6 * 18 * 4
+    )  # six clients with a vector of 18; the carried step comes on top
     assert isinstance(store_for(task, tmp_path), DiskStore)
     assert type(store_for(replace(task, algorithm=zoo.fedsls()), tmp_path)) is Store
 

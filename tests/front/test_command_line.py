@@ -11,7 +11,9 @@ from fedstep.cli import main
 
 
 def fedstep(*words, cwd=None):
-    return subprocess.run([sys.executable, "-m", "fedstep.cli", *words], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-m", "fedstep.cli", *words], capture_output=True, text=True, cwd=cwd
+    )
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["toy", "--help"], ["explain", "nothing"]])
@@ -33,7 +35,14 @@ def test_list_names_every_method(capsys):
 def test_explain_shows_formula_slots_and_paper(capsys):
     assert main(["explain", "fedexpsls(c=0.3)"]) == 0
     text = capsys.readouterr().out
-    for word in ("eta_g = max(1,", "Paper: Painless", "Armijo(c=0.3)", "Extrapolate(eps=0.001", "readout", "LastTwo"):
+    for word in (
+        "eta_g = max(1,",
+        "Paper: Painless",
+        "Armijo(c=0.3)",
+        "Extrapolate(eps=0.001",
+        "readout",
+        "LastTwo",
+    ):
         assert word in text
 
 
@@ -55,7 +64,12 @@ def test_demo_writes_a_report_and_says_where(tmp_path):
 
 def test_demo_is_reproducible(tmp_path):
     for name in ("a", "b"):
-        assert fedstep("demo", "--data", "synthetic", "--rounds", "1", "--out", name, cwd=tmp_path).returncode == 0
+        assert (
+            fedstep(
+                "demo", "--data", "synthetic", "--rounds", "1", "--out", name, cwd=tmp_path
+            ).returncode
+            == 0
+        )
     assert (tmp_path / "a/report.html").read_text() == (tmp_path / "b/report.html").read_text()
 
 

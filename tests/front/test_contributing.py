@@ -26,9 +26,13 @@ def method(**settings):
 
 def fit(algorithm, executor=None):
     g = torch.Generator().manual_seed(0)
-    data = [(torch.randn(n, 3, generator=g), torch.randint(2, (n,), generator=g)) for n in (5, 9, 20)]
+    data = [
+        (torch.randn(n, 3, generator=g), torch.randint(2, (n,), generator=g)) for n in (5, 9, 20)
+    ]
     torch.manual_seed(0)
-    return fedstep.fit(torch.nn.Linear(3, 2), data, algorithm, rounds=3, executor=executor or Sequential()).x
+    return fedstep.fit(
+        torch.nn.Linear(3, 2), data, algorithm, rounds=3, executor=executor or Sequential()
+    ).x
 
 
 def test_the_example_reduces_to_what_it_names():

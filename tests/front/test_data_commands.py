@@ -46,10 +46,17 @@ def root(tmp_path):
     """Six writers, and MNIST without its labels."""
     for split, n in (("train", 12), ("test", 2)):
         own = {
-            f"w{i}": {"x": [[(i * n + k) / 255] * 784 for k in range(n)], "y": [(i + k) % 5 for k in range(n)]}
+            f"w{i}": {
+                "x": [[(i * n + k) / 255] * 784 for k in range(n)],
+                "y": [(i + k) % 5 for k in range(n)],
+            }
             for i in range(6)
         }
-        own = own if split == "train" else {w: {"x": [[1.0] * 784] * n, "y": d["y"]} for w, d in own.items()}
+        own = (
+            own
+            if split == "train"
+            else {w: {"x": [[1.0] * 784] * n, "y": d["y"]} for w, d in own.items()}
+        )
         folder = tmp_path / "data/femnist" / split
         folder.mkdir(parents=True)
         content = {"users": list(own), "num_samples": [n] * 6, "user_data": own}
@@ -80,7 +87,11 @@ def test_list_imports_no_torch_and_is_quick(root):
 def test_list_tells_every_task_and_what_is_found(say, root):
     code, out, _ = say("data", "list", "--data", root)
     assert code == 0
-    rows = {words[0]: words[1] for line in out.splitlines() if (words := line.split()) and words[0] in data.SOURCES}
+    rows = {
+        words[0]: words[1]
+        for line in out.splitlines()
+        if (words := line.split()) and words[0] in data.SOURCES
+    }
     wanted = {"femnist": "yes", "mnist": "in", "digits": "yes"} | dict.fromkeys(
         ("shakespeare", "cifar10", "cifar100"), "no"
     )
@@ -91,7 +102,9 @@ def test_list_tells_every_task_and_what_is_found(say, root):
 
 
 def test_list_without_a_directory_or_with_a_wrong_one_still_lists(say, tmp_path):
-    assert "Data directory: none: give --data DIRECTORY or set FEDSTEP_DATA" in say("data", "list")[1]
+    assert (
+        "Data directory: none: give --data DIRECTORY or set FEDSTEP_DATA" in say("data", "list")[1]
+    )
     code, out, _ = say("data", "list", "--data", tmp_path / "nowhere")
     assert code == 0
     assert "(there is no such directory)" in out
@@ -170,12 +183,16 @@ def test_import_from_files_fills_the_cache(say, root, tmp_path):
     assert out.startswith("femnist: 72 train + 12 test samples, 5 labels, 6 clients, ")
     assert out.strip().endswith(f"kept in {tmp_path / 'cache'}")
     assert len(list((tmp_path / "cache").glob("femnist-*.safetensors"))) == 2
-    assert say("data", "import", "femnist-ink", "--hub")[2].strip().endswith("did you mean femnist?")
+    assert (
+        say("data", "import", "femnist-ink", "--hub")[2].strip().endswith("did you mean femnist?")
+    )
 
 
 def test_import_from_the_hub_serves_partition_without_files(say, root, tmp_path, monkeypatch):
     pair = torch.rand(40, 784), torch.arange(40) % 4
-    monkeypatch.setitem(tasks.HUB, "mnist", lambda train: pair if train else (torch.rand(4, 784), torch.arange(4)))
+    monkeypatch.setitem(
+        tasks.HUB, "mnist", lambda train: pair if train else (torch.rand(4, 784), torch.arange(4))
+    )
     code, out, _ = say("data", "import", "mnist", "--hub")
     assert code == 0
     assert out.startswith("mnist: 40 train + 4 test samples, 4 labels, no natural clients")
@@ -202,14 +219,26 @@ def test_partition_tells_sizes_labels_hash_and_note(say, root, tmp_path):
 
 
 def test_partition_writes_a_page_that_stands_alone(say, root, tmp_path):
-    words = ("partition", "femnist", "--rule", "Dirichlet(alpha=0.3, clients=7)", "--seed", "3", "--data", root)
+    words = (
+        "partition",
+        "femnist",
+        "--rule",
+        "Dirichlet(alpha=0.3, clients=7)",
+        "--seed",
+        "3",
+        "--data",
+        root,
+    )
     code, out, _ = say(*words, "--out", tmp_path / "a")
     assert code == 0
     assert "2 of 72 samples are left out: 7 clients of 10 each" in out
     page = (tmp_path / "a/femnist.html").read_text()
     assert "femnist: Dirichlet(alpha=0.3, clients=7), seed 3" in page
     assert "every client has 10 samples" in page
-    assert "fedstep partition femnist --seed 3 --rule &#x27;Dirichlet(alpha=0.3, clients=7)&#x27;" in page
+    assert (
+        "fedstep partition femnist --seed 3 --rule &#x27;Dirichlet(alpha=0.3, clients=7)&#x27;"
+        in page
+    )
     assert "http" not in page
     assert str(tmp_path) not in page
     say(*words, "--out", tmp_path / "b")
@@ -267,7 +296,9 @@ def test_bad_input_is_one_line_and_a_code(say, tmp_path, monkeypatch, words, mes
 
 def test_an_out_that_cannot_be_written_is_one_line(say, tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, err = say("partition", "synthetic", "--rule", "Iid(clients=2)", "--out", tmp_path / "file/below")
+    code, _, err = say(
+        "partition", "synthetic", "--rule", "Iid(clients=2)", "--out", tmp_path / "file/below"
+    )
     assert code == 2
     assert "cannot be written" in err
     assert len(err.splitlines()) == 1
@@ -275,7 +306,12 @@ def test_an_out_that_cannot_be_written_is_one_line(say, tmp_path):
 
 def test_labels_are_named_where_the_name_is_short():
     assert [label_name("femnist", k) for k in (0, 10, 36, 61)] == ["0", "A", "a", "z"]
-    assert [label_name("shakespeare", k) for k in (0, 1, 79, 80)] == ["newline", "space", "}", "other"]
+    assert [label_name("shakespeare", k) for k in (0, 1, 79, 80)] == [
+        "newline",
+        "space",
+        "}",
+        "other",
+    ]
     assert label_name("cifar10", 9) == "truck"
     assert label_name("cifar100", 99) == "99"
 

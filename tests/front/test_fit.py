@@ -18,7 +18,10 @@ from fedstep.execute import Cohort, Sequential
 
 def clients(n=5, size=12):
     g = torch.Generator().manual_seed(1)
-    return [(torch.randn(size, 4, generator=g), torch.randint(3, (size,), generator=g)) for _ in range(n)]
+    return [
+        (torch.randn(size, 4, generator=g), torch.randint(3, (size,), generator=g))
+        for _ in range(n)
+    ]
 
 
 def net():
@@ -44,7 +47,10 @@ def test_default_call_trains_without_a_learning_rate():
 
 def test_workers_and_threads_do_not_change_the_bits():
     before = torch.get_num_threads()
-    ends = [fedstep.fit(net(), clients(), rounds=3, workers=w, executor=Sequential()).x for w in (1, 2, 3)]
+    ends = [
+        fedstep.fit(net(), clients(), rounds=3, workers=w, executor=Sequential()).x
+        for w in (1, 2, 3)
+    ]
     torch.set_num_threads(2)
     try:
         ends.append(fedstep.fit(net(), clients(), rounds=3, executor=Sequential()).x)
@@ -162,7 +168,10 @@ BAD = {
     "negative server step": (dict(algorithm="fedavg(server_step=-1)"), "step=-1"),
     "negative mu": (dict(algorithm="fedprox(mu=-1)"), "mu=-1"),
     "unknown part": (dict(algorithm="fedsls(reset=Restert())"), "did you mean Restart"),
-    "test set that does not fit": (dict(test=(torch.zeros(3, 4), torch.zeros(2))), "test.*differ in length"),
+    "test set that does not fit": (
+        dict(test=(torch.zeros(3, 4), torch.zeros(2))),
+        "test.*differ in length",
+    ),
 }
 
 
@@ -177,9 +186,15 @@ def test_bad_input_is_one_line_that_names_it(case):
 def test_bad_clients_are_named():
     for data, message in (
         ([], "no clients"),
-        ([clients()[0], (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))], "client 1 has no samples"),
+        (
+            [clients()[0], (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))],
+            "client 1 has no samples",
+        ),
         ([clients()[0], (torch.zeros(3, 4), torch.zeros(2))], "client 1.*differ in length"),
-        ([clients()[0], (torch.zeros(3, 5), torch.zeros(3, dtype=torch.long))], "do not fit together"),
+        (
+            [clients()[0], (torch.zeros(3, 5), torch.zeros(3, dtype=torch.long))],
+            "do not fit together",
+        ),
         ([torch.zeros(3)], "client 0 is a Tensor"),
     ):
         with pytest.raises(fedstep.InputError, match=message):
@@ -230,7 +245,9 @@ def test_buffers_are_not_written_by_training():
 def test_one_sample_and_constant_loss_are_fine():
     data = [*clients(), (torch.randn(1, 4), torch.tensor([1]))]
     assert torch.isfinite(fedstep.fit(net(), data, rounds=3, executor=Cohort()).x).all()
-    flat = fedstep.FunctionModel(lambda x, batch: 0 * batch.targets + 0 * x.sum() + 1.0, torch.ones(3))
+    flat = fedstep.FunctionModel(
+        lambda x, batch: 0 * batch.targets + 0 * x.sum() + 1.0, torch.ones(3)
+    )
     result = fedstep.fit(flat, [(torch.zeros(4, 1), torch.zeros(4))], rounds=2)
     assert torch.equal(result.x, torch.ones(3))
     assert result.metrics[0].failed == 0
@@ -260,12 +277,17 @@ def test_losses_with_class_weights_keep_their_own_mean():
     weight = torch.tensor([1.0, 5.0, 0.1])
     data = [(x, y) for x, y in clients(3, 12)] + clients(1, 5)
     loss = nn.CrossEntropyLoss(weight=weight)
-    ends = [fedstep.fit(net(), data, rounds=2, loss=loss, executor=e).x for e in (Sequential(), Cohort())]
+    ends = [
+        fedstep.fit(net(), data, rounds=2, loss=loss, executor=e).x
+        for e in (Sequential(), Cohort())
+    ]
     assert torch.allclose(*ends, rtol=1e-4, atol=1e-5)
     plain = fedstep.fit(net(), data, rounds=2).x
     assert not torch.allclose(ends[0], plain, rtol=1e-2)
 
 
 def test_an_algorithm_object_is_as_good_as_its_name():
-    made, named = (fedstep.fit(net(), clients(), a, rounds=2).x for a in (zoo.fedexp(0.2), "fedexp(step=0.2)"))
+    made, named = (
+        fedstep.fit(net(), clients(), a, rounds=2).x for a in (zoo.fedexp(0.2), "fedexp(step=0.2)")
+    )
     assert torch.equal(made, named)

@@ -13,7 +13,10 @@ from fedstep.cli.catalog import catalog, markdown
 HOME = Path(__file__).parents[2] / "docs" / "methods"
 INDEX = (HOME / "README.md").read_text()
 PAGES = sorted(p.stem for p in HOME.glob("*.md") if p.stem != "README")
-BEGIN, END = "<!-- what follows is made by: python tests/front/test_method_pages.py -->\n\n", "\n<!-- until here -->"
+BEGIN, END = (
+    "<!-- what follows is made by: python tests/front/test_method_pages.py -->\n\n",
+    "\n<!-- until here -->",
+)
 
 
 def made() -> str:

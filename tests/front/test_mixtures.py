@@ -30,7 +30,11 @@ def test_an_adam_server_over_line_search_clients():
 
 def test_fedprox_with_a_line_search():
     made = build("fedsls(terms=(Proximal(mu=0.1),))")
-    assert made == build("fedsls(terms=Proximal(mu=0.1))") == build("fedprox(mu=0.1, step=LineSearch())")
+    assert (
+        made
+        == build("fedsls(terms=Proximal(mu=0.1))")
+        == build("fedprox(mu=0.1, step=LineSearch())")
+    )
     assert made.local.terms == (Proximal(0.1),)
     assert made.local.step == zoo.fedsls().local.step
 
@@ -46,9 +50,7 @@ def test_a_step_is_a_number_where_the_method_asks_for_one_and_a_rule_in_any_case
 
 
 def test_every_method_takes_every_slot():
-    given = (
-        "direction=Chain(parts=(Clip(norm=1.0), Decay())), codec=Plain(), server=Extrapolate(), weighting=BySamples()"
-    )
+    given = "direction=Chain(parts=(Clip(norm=1.0), Decay())), codec=Plain(), server=Extrapolate(), weighting=BySamples()"
     for name in methods():
         made = build(f"{name}({given})")
         assert made.local.direction == Chain((Clip(1.0), Decay()))
@@ -57,7 +59,9 @@ def test_every_method_takes_every_slot():
 
 
 def test_another_solver_can_take_the_place_of_the_clients():
-    made = build("fedadam(local=LocalSolver(step=LineSearch(), terms=L2()), direction=Clip(norm=1.0))")
+    made = build(
+        "fedadam(local=LocalSolver(step=LineSearch(), terms=L2()), direction=Clip(norm=1.0))"
+    )
     assert made == build("fedadam(step=LineSearch(), terms=L2(), direction=Clip(norm=1.0))")
 
 
@@ -70,7 +74,10 @@ def test_what_list_slots_prints_behind_fedavg_is_the_method(name):
 def test_mix_with_its_own_fillers_changes_nothing():
     for name in methods():
         made = build(name)
-        assert mix(made, **{slot: filled(made, slot) for slot in shown(made) if slot != "terms"}) == made
+        assert (
+            mix(made, **{slot: filled(made, slot) for slot in shown(made) if slot != "terms"})
+            == made
+        )
 
 
 def test_parts_of_a_module_that_spec_has_never_heard_of_can_be_written(tmp_path, monkeypatch):
@@ -94,14 +101,23 @@ def test_parts_of_a_module_that_spec_has_never_heard_of_can_be_written(tmp_path,
 
 
 def test_no_two_parts_share_a_name():
-    names = [n for home in HOMES for m in _modules(home) for n, p in vars(m).items() if _is_part(p, m.__name__)]
+    names = [
+        n
+        for home in HOMES
+        for m in _modules(home)
+        for n, p in vars(m).items()
+        if _is_part(p, m.__name__)
+    ]
     assert sorted(names) == sorted(set(names))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fedsls(server=Armijo())", r"fedsls\(server=Armijo\(c=0.1\)\): give a part such as Step\(\) \(.*Extrapolate"),
+        (
+            "fedsls(server=Armijo())",
+            r"fedsls\(server=Armijo\(c=0.1\)\): give a part such as Step\(\) \(.*Extrapolate",
+        ),
         ("fedsls(server=Extrapolat())", "unknown part 'Extrapolat': did you mean Extrapolate"),
         ("fedsls(step=0.1)", r"give a part such as Constant\(\)"),
         ("fedavg(step='x')", "give a number, or a part such as"),
@@ -109,7 +125,10 @@ def test_no_two_parts_share_a_name():
         ("fedsls(terms=Step())", r"give a part such as .*Proximal"),
         ("fedsls(reset=Step())", "give a part such as Grow"),
         ("fedsls(weighting=LastTwo())", "give a part such as Equal"),
-        ("fedsls(server=Adaptive())", r"Adaptive\(\): moment is missing; give a part such as Sum\(\)"),
+        (
+            "fedsls(server=Adaptive())",
+            r"Adaptive\(\): moment is missing; give a part such as Sum\(\)",
+        ),
         ("fedsls(server=Adaptive(moment=Average(), step=-1.0))", "must be positive"),
         ("fedsls(step=LineSearch(trials=1.5))", r"LineSearch\(trials=1.5\): give a whole number"),
         ("fedsls(codecs=Plain())", "did you mean codec"),
@@ -144,5 +163,10 @@ def test_list_slots_fits_into_a_hundred_columns():
 def test_explain_shows_a_mixture(capsys):
     assert main(["explain", "fedexpsls(server=Adaptive(moment=Signed()), terms=L2())"]) == 0
     text = capsys.readouterr().out
-    for word in ("data loss + L2(weight=0.0001)", "Adaptive(moment=Signed(beta=0.99)", "codec", "Plain"):
+    for word in (
+        "data loss + L2(weight=0.0001)",
+        "Adaptive(moment=Signed(beta=0.99)",
+        "codec",
+        "Plain",
+    ):
         assert word in text

@@ -50,7 +50,9 @@ def test_state_survives_a_file_and_goes_on_to_the_same_bits():
     for _ in range(3):
         optimizer.step(loss)
         again.step(twin_loss)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True)
+    )
 
 
 def test_groups_scale_their_share_and_share_one_step():
@@ -58,7 +60,9 @@ def test_groups_scale_their_share_and_share_one_step():
     head = model[2]
     before = [p.clone() for p in model.parameters()]
     grads = torch.autograd.grad(loss(), list(model.parameters()))
-    optimizer = Armijo([{"params": model[0].parameters()}, {"params": head.parameters(), "scale": 0.25}])
+    optimizer = Armijo(
+        [{"params": model[0].parameters()}, {"params": head.parameters(), "scale": 0.25}]
+    )
     optimizer.step(loss)
     eta = optimizer.param_groups[0]["lr"]
     assert eta == optimizer.param_groups[1]["lr"] > 0

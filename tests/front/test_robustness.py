@@ -23,7 +23,10 @@ from fedstep.study.work import finished, folder_of, work
 
 def clients(sizes=(12, 7, 30, 9), classes=3):
     g = torch.Generator().manual_seed(1)
-    return [(torch.randn(n, 4, generator=g).double(), torch.randint(classes, (n,), generator=g)) for n in sizes]
+    return [
+        (torch.randn(n, 4, generator=g).double(), torch.randint(classes, (n,), generator=g))
+        for n in sizes
+    ]
 
 
 def net():
@@ -44,10 +47,17 @@ class Centred(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "model", [Centred(), nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, track_running_stats=False)).double()]
+    "model",
+    [
+        Centred(),
+        nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, track_running_stats=False)).double(),
+    ],
 )
 def test_padding_does_not_leak_into_models_that_mix_samples(model):
-    ends = [fedstep.fit(model, clients(), "fedavg", rounds=3, executor=e).x for e in (Sequential(), Cohort())]
+    ends = [
+        fedstep.fit(model, clients(), "fedavg", rounds=3, executor=e).x
+        for e in (Sequential(), Cohort())
+    ]
     assert torch.allclose(*ends, rtol=1e-12, atol=1e-12)
 
 
@@ -122,7 +132,9 @@ def test_an_interrupted_fit_leaves_its_rounds(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         fedstep.fit(net(), clients(), rounds=5, out=tmp_path, on_round=stop)
-    assert [json.loads(line)["round"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1, 2, 3]
+    assert [
+        json.loads(line)["round"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+    ] == [1, 2, 3]
     fedstep.fit(net(), clients(), rounds=5, out=tmp_path)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
 
@@ -154,7 +166,10 @@ def test_a_constructor_in_place_of_an_algorithm_is_told():
 def test_a_model_passed_twice_gives_the_same_bits():
     loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0]).double())
     model = fedstep.ModuleModel(net(), loss)
-    ends = [fedstep.fit(model, clients((50, 50, 30, 30)), rounds=2, executor=Cohort()).x for _ in range(2)]
+    ends = [
+        fedstep.fit(model, clients((50, 50, 30, 30)), rounds=2, executor=Cohort()).x
+        for _ in range(2)
+    ]
     assert torch.equal(*ends)
 
 
@@ -164,7 +179,9 @@ def test_evaluation_touches_no_generator():
             return super().forward(x) + torch.randn(3).double()
 
     before = torch.get_rng_state()
-    rows = [fedstep.fit(Noisy(4, 3).double(), clients(), rounds=1, test=clients()[0]) for _ in range(1)]
+    rows = [
+        fedstep.fit(Noisy(4, 3).double(), clients(), rounds=1, test=clients()[0]) for _ in range(1)
+    ]
     assert math.isfinite(rows[0].metrics[0].test_loss)
     state = torch.get_rng_state()
     model = fedstep.ModuleModel(Noisy(4, 3).double())
@@ -195,7 +212,11 @@ def test_a_broken_closure_leaves_the_parameters_where_they_were():
 
 def test_a_finished_run_that_lost_rows_is_run_again(tmp_path):
     job = Job(
-        Setting("synthetic", "logistic(inputs=40, classes=10)", "Iid(clients=4)", 3, 2, 2, None, 10, 1), "fedavg", 0
+        Setting(
+            "synthetic", "logistic(inputs=40, classes=10)", "Iid(clients=4)", 3, 2, 2, None, 10, 1
+        ),
+        "fedavg",
+        0,
     )
     work(job, tmp_path, None)
     path = folder_of(job, tmp_path) / "rounds.jsonl"
@@ -208,16 +229,29 @@ def test_a_finished_run_that_lost_rows_is_run_again(tmp_path):
 
 def test_a_study_may_count_epochs(tmp_path):
     path = tmp_path / "s.toml"
-    path.write_text('data="synthetic"\nmodel="logistic()"\nepochs=1\n[[methods]]\nlabel="a"\nspec="fedsls"\n')
+    path.write_text(
+        'data="synthetic"\nmodel="logistic()"\nepochs=1\n[[methods]]\nlabel="a"\nspec="fedsls"\n'
+    )
     setting = read_study(path).setting
     assert (setting.steps, setting.epochs) == (None, 1)
 
 
 @pytest.mark.parametrize(
-    "line", ['rounds="4"', "rounds=0", "rounds=2.5", "seeds=[0,0]", "seeds=[]", "per_round=0", "eval_limit=0"]
+    "line",
+    [
+        'rounds="4"',
+        "rounds=0",
+        "rounds=2.5",
+        "seeds=[0,0]",
+        "seeds=[]",
+        "per_round=0",
+        "eval_limit=0",
+    ],
 )
 def test_numbers_in_a_study_are_checked(tmp_path, line):
     path = tmp_path / "s.toml"
-    path.write_text(f'data="synthetic"\nmodel="logistic()"\n{line}\n[[methods]]\nlabel="a"\nspec="fedsls"\n')
+    path.write_text(
+        f'data="synthetic"\nmodel="logistic()"\n{line}\n[[methods]]\nlabel="a"\nspec="fedsls"\n'
+    )
     with pytest.raises(fedstep.InputError, match="whole number"):
         read_study(path)

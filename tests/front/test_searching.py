@@ -67,7 +67,9 @@ def test_armijo_is_searching_with_an_armijo_search():
     for _ in range(5):
         one.step(loss)
         two.step(twin_loss)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True)
+    )
 
 
 def test_what_is_no_step_rule_is_refused():

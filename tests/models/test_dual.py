@@ -31,11 +31,15 @@ def federation(dtype: torch.dtype = torch.float64) -> Federation:
     clients = []
     for n in SIZES:
         y = torch.randint(CLASSES, (n,), generator=g)
-        clients.append(((centres[y] + torch.randn(n, FEATURES, generator=g, dtype=torch.float64)).to(dtype), y))
+        clients.append(
+            ((centres[y] + torch.randn(n, FEATURES, generator=g, dtype=torch.float64)).to(dtype), y)
+        )
     return Federation.of(clients)
 
 
-def model(bias: bool = True, flatten: bool = False, loss=nn.functional.cross_entropy) -> ModuleModel:
+def model(
+    bias: bool = True, flatten: bool = False, loss=nn.functional.cross_entropy
+) -> ModuleModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
         layer = nn.Linear(FEATURES, CLASSES, bias=bias).double()
@@ -57,8 +61,12 @@ METHODS = {
     "fedsls, carried": zoo.fedsls(carry=True),
     "fedexpsls": zoo.fedexpsls(),
     "fedsls, largest": zoo.fedsls(c=0.5, largest=True),
-    "momentum": replace(zoo.fedavg(0.1), local=replace(zoo.fedavg(0.1).local, direction=Momentum(0.5))),
-    "momentum and search": replace(zoo.fedsls(), local=replace(zoo.fedsls().local, direction=Momentum(0.3))),
+    "momentum": replace(
+        zoo.fedavg(0.1), local=replace(zoo.fedavg(0.1).local, direction=Momentum(0.5))
+    ),
+    "momentum and search": replace(
+        zoo.fedsls(), local=replace(zoo.fedsls().local, direction=Momentum(0.3))
+    ),
 }
 PLANS = {
     "steps": Plan(batch=5, steps=6),
@@ -82,11 +90,19 @@ def test_dual_equals_plain_form(name, plan):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("flatten", [True, False])
 @pytest.mark.parametrize(
-    "loss", [nn.functional.cross_entropy, nn.CrossEntropyLoss(), lambda p, y: (p.logsumexp(-1) ** 2).mean()]
+    "loss",
+    [
+        nn.functional.cross_entropy,
+        nn.CrossEntropyLoss(),
+        lambda p, y: (p.logsumexp(-1) ** 2).mean(),
+    ],
 )
 def test_layers_without_bias_flattened_inputs_and_other_losses(bias, flatten, loss):
     plan = Plan(batch=3, steps=4)
-    ends = [run(zoo.fedsls(), e, plan, model(bias, flatten, loss))[0].x for e in (Cohort(), Cohort(dual=False))]
+    ends = [
+        run(zoo.fedsls(), e, plan, model(bias, flatten, loss))[0].x
+        for e in (Cohort(), Cohort(dual=False))
+    ]
     assert torch.allclose(*ends, rtol=1e-10, atol=1e-11)
     dual = spans(Task(zoo.fedsls(), model(bias, flatten, loss), federation()))
     assert dual == (
@@ -113,11 +129,15 @@ def test_the_dual_form_is_really_taken(monkeypatch):
 def test_parts_that_need_more_than_inner_products_keep_to_the_plain_form(algorithm):
     task = Task(algorithm, model(), federation())
     assert not spans(task)
-    assert torch.allclose(run(algorithm, Cohort())[0].x, run(algorithm, Sequential())[0].x, rtol=1e-10)
+    assert torch.allclose(
+        run(algorithm, Cohort())[0].x, run(algorithm, Sequential())[0].x, rtol=1e-10
+    )
 
 
 def test_other_models_and_augmented_data_keep_to_the_plain_form():
-    net = ModuleModel(nn.Sequential(nn.Linear(FEATURES, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double())
+    net = ModuleModel(
+        nn.Sequential(nn.Linear(FEATURES, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double()
+    )
     assert not spans(Task(zoo.fedavg(), net, federation()))
     augmented = replace(federation(), transform=lambda fields, g: fields)
     assert not spans(Task(zoo.fedavg(), model(), augmented))
@@ -146,7 +166,9 @@ def test_inner_products_are_those_of_the_parameters():
     anchor = net.init()
     dual = Spans().block(task, anchor, [1, 4])
     g = torch.Generator().manual_seed(0)
-    u, v = (torch.randn(dual.enter(anchor).shape, generator=g, dtype=torch.float64) for _ in range(2))
+    u, v = (
+        torch.randn(dual.enter(anchor).shape, generator=g, dtype=torch.float64) for _ in range(2)
+    )
     for row, n in enumerate((SIZES[1], SIZES[4])):  # padding is no sample
         u.view_as(dual.logits)[row, n:] = v.view_as(dual.logits)[row, n:] = 0
     a, b = dual.leave(u) - anchor, dual.leave(v) - anchor
@@ -178,7 +200,9 @@ def test_float32_stays_close():
     net = ModuleModel(nn.Linear(FEATURES, CLASSES))
     ends = []
     for executor in (Cohort(), Cohort(dual=False)):
-        sim = Simulation(Task(zoo.fedavg(0.3), net, fed, Plan(batch=5, steps=6)), 6, executor=executor)
+        sim = Simulation(
+            Task(zoo.fedavg(0.3), net, fed, Plan(batch=5, steps=6)), 6, executor=executor
+        )
         *_, (server, _) = sim.run(sim.begin(5), Store(), 5)
         ends.append(server.x)
     assert torch.allclose(*ends, rtol=1e-4, atol=1e-5)

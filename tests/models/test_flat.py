@@ -18,7 +18,10 @@ from fedstep.run.simulate import Simulation
 def batch(n=6, clients=None, mask=None, inputs=(4,)):
     g = torch.Generator().manual_seed(0)
     lead = () if clients is None else (clients,)
-    x, y = torch.randn(*lead, n, *inputs, generator=g).double(), torch.randint(3, (*lead, n), generator=g)
+    x, y = (
+        torch.randn(*lead, n, *inputs, generator=g).double(),
+        torch.randint(3, (*lead, n), generator=g),
+    )
     return Batch((x, y), torch.ones(lead), torch.zeros(lead, dtype=torch.int64), mask)
 
 
@@ -55,7 +58,9 @@ def test_recurrent_models_run_in_blocks_row_by_row(layer):
     data = batch(clients=2, inputs=(7, 4))
     x = model.init().expand(2, -1)
     assert torch.allclose(
-        model(x, data).loss, torch.stack([model(x[i], data.row(i)).loss for i in range(2)]), rtol=1e-13
+        model(x, data).loss,
+        torch.stack([model(x[i], data.row(i)).loss for i in range(2)]),
+        rtol=1e-13,
     )
 
 
@@ -92,7 +97,9 @@ def test_dropout_depends_on_the_seed_of_the_batch_alone():
 
 
 def test_tied_weights_are_one_parameter():
-    module = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False), nn.Linear(4, 3)).double()
+    module = nn.Sequential(
+        nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False), nn.Linear(4, 3)
+    ).double()
     module[1].weight = module[0].weight
     model = ModuleModel(module)
     assert model.dim == 16 + 15
@@ -129,9 +136,14 @@ def test_the_short_cut_of_linear_models_changes_no_number(executor, algorithm):
         from dataclasses import replace
 
         plain = zoo.fedsls()
-        algorithm = replace(plain, local=replace(plain.local, terms=zoo.fedprox(mu=0.3).local.terms))
+        algorithm = replace(
+            plain, local=replace(plain.local, terms=zoo.fedprox(mu=0.3).local.terms)
+        )
     g = torch.Generator().manual_seed(2)
-    clients = [(torch.randn(n, 4, generator=g).double(), torch.randint(3, (n,), generator=g)) for n in (5, 9, 14, 3)]
+    clients = [
+        (torch.randn(n, 4, generator=g).double(), torch.randint(3, (n,), generator=g))
+        for n in (5, 9, 14, 3)
+    ]
     ends, trials = [], []
     for linear in (True, False):
         model = ModuleModel(nn.Linear(4, 3).double())
@@ -139,7 +151,9 @@ def test_the_short_cut_of_linear_models_changes_no_number(executor, algorithm):
             model._start.zero_()
         assert model.linear
         model.linear = linear
-        sim = Simulation(Task(algorithm, model, Federation.of(clients), Plan(4, 6)), 4, executor=executor)
+        sim = Simulation(
+            Task(algorithm, model, Federation.of(clients), Plan(4, 6)), 4, executor=executor
+        )
         rows = list(sim.run(sim.begin(4), Store(), 4))
         ends.append(rows[-1][0].x)
         trials.append([r.trials for _, r in rows])
@@ -152,7 +166,9 @@ def test_group_norm_conversion_reaches_nested_layers_and_keeps_scale_and_shift()
     with torch.no_grad():
         inner[1].weight.fill_(2.0)
         inner[1].bias.fill_(0.5)
-    converted = to_group_norm(nn.Sequential(inner, nn.BatchNorm2d(6), nn.InstanceNorm2d(6)), groups=4)
+    converted = to_group_norm(
+        nn.Sequential(inner, nn.BatchNorm2d(6), nn.InstanceNorm2d(6)), groups=4
+    )
     assert type(converted[0][1]) is nn.GroupNorm
     assert converted[0][1].num_groups == 2  # the largest common divisor of 4 and 6
     assert torch.equal(converted[0][1].weight, torch.full((6,), 2.0))

@@ -16,7 +16,11 @@ SIZES = [
     # conv 3 -> 32 and 32 -> 64 of 5x5; 64 * 5 * 5 = 1600 -> 384 -> 192 -> 10
     (
         cifar_cnn(10),
-        (3 * 32 * 25 + 32) + (32 * 64 * 25 + 64) + (1600 * 384 + 384) + (384 * 192 + 192) + (192 * 10 + 10),
+        (3 * 32 * 25 + 32)
+        + (32 * 64 * 25 + 64)
+        + (1600 * 384 + 384)
+        + (384 * 192 + 192)
+        + (192 * 10 + 10),
         744_330,
     ),
     # stem; 64: 4 convs; then per width w: w/2 -> w, 3 of w -> w, projection w/2 -> w, 5 norms; head
@@ -32,7 +36,10 @@ SIZES = [
     (char_lstm(), 81 * 32 + 4 * (64 * (32 + 64) + 2 * 64) + (64 * 81 + 81), 32_945),
     (
         leaf_lstm(),
-        81 * 8 + 4 * (256 * (8 + 256) + 2 * 256) + 4 * (256 * (256 + 256) + 2 * 256) + (256 * 81 + 81),
+        81 * 8
+        + 4 * (256 * (8 + 256) + 2 * 256)
+        + 4 * (256 * (256 + 256) + 2 * 256)
+        + (256 * 81 + 81),
         820_185,
     ),
 ]
@@ -48,12 +55,18 @@ def sample(name: str, n: int = 2) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("model", "derived", "known"), SIZES, ids=NAMES)
-def test_the_number_of_parameters_is_the_derived_one(model: nn.Module, derived: int, known: int) -> None:
+def test_the_number_of_parameters_is_the_derived_one(
+    model: nn.Module, derived: int, known: int
+) -> None:
     assert sum(p.numel() for p in model.parameters()) == derived == known
 
 
-@pytest.mark.parametrize(("name", "model"), [(n, s[0]) for n, s in zip(NAMES, SIZES, strict=True)], ids=NAMES)
-def test_a_model_is_a_function_of_the_parameters_it_is_called_with(name: str, model: nn.Module) -> None:
+@pytest.mark.parametrize(
+    ("name", "model"), [(n, s[0]) for n, s in zip(NAMES, SIZES, strict=True)], ids=NAMES
+)
+def test_a_model_is_a_function_of_the_parameters_it_is_called_with(
+    name: str, model: nn.Module
+) -> None:
     x = sample(name)
     halved = {k: p.detach() / 2 for k, p in model.named_parameters()}
     called = torch.func.functional_call(model, halved, (x,))
@@ -67,14 +80,20 @@ def test_a_model_is_a_function_of_the_parameters_it_is_called_with(name: str, mo
             p.mul_(2)
     assert torch.equal(called, after)
     assert not torch.allclose(called, before)
-    assert called.shape == (2, {"cifar_cnn": 10, "resnet18": 10}.get(name, 81 if "lstm" in name else 62))
+    assert called.shape == (
+        2,
+        {"cifar_cnn": 10, "resnet18": 10}.get(name, 81 if "lstm" in name else 62),
+    )
 
 
 @pytest.mark.parametrize("name", ["logistic", "mlp", "cifar_cnn", "char_lstm"])
 def test_a_block_of_clients_gives_what_each_gives_alone(name: str) -> None:
     model = ModuleModel(SIZES[NAMES.index(name)][0])
     x = torch.stack([model.init(), 0.9 * model.init()])
-    inputs, targets = torch.stack([sample(name), sample(name).flip(0)]), torch.tensor([[1, 2], [3, 4]])
+    inputs, targets = (
+        torch.stack([sample(name), sample(name).flip(0)]),
+        torch.tensor([[1, 2], [3, 4]]),
+    )
     seeds = torch.zeros(2, dtype=torch.int64)
     block = model(x, Batch((inputs, targets), torch.ones(2), seeds)).loss
     for i in range(2):

@@ -46,7 +46,14 @@ def shorter(run: Any) -> Any:
     """The first rounds of a run; the toy's flat lists hold ten steps a round."""
     if isinstance(run, list):
         return run[:ROUNDS]
-    cut = {"rounds": ROUNDS, "clients": 3 * ROUNDS, "w": ROUNDS, "F": ROUNDS, "eta_g": ROUNDS, "ratio": ROUNDS}
+    cut = {
+        "rounds": ROUNDS,
+        "clients": 3 * ROUNDS,
+        "w": ROUNDS,
+        "F": ROUNDS,
+        "eta_g": ROUNDS,
+        "ratio": ROUNDS,
+    }
     cut |= {"steps1": 10 * ROUNDS, "steps2": 10 * ROUNDS}
     return {k: v[: cut[k]] if k in cut and isinstance(v, list) else v for k, v in run.items()}
 

@@ -20,18 +20,26 @@ def main() -> None:
         for kind in ("quadratic", "quartic", "valleys"):
             for _ in range(8):
                 s, a, b = dice.uniform(0.1, 5), dice.uniform(0.01, 20), dice.uniform(0.01, 5)
-                tail = {"quadratic": [a], "quartic": [a, 0.0, b], "valleys": [a, -2 * (a * b) ** 0.5, b]}[kind]
+                tail = {
+                    "quadratic": [a],
+                    "quartic": [a, 0.0, b],
+                    "valleys": [a, -2 * (a * b) ** 0.5, b],
+                }[kind]
                 poly = np.polynomial.Polynomial([dice.uniform(-3, 3), -s, *tail])
                 step = wolfe(poly, c, c2)
                 if step is not None:
-                    cases.append({"kind": kind, "poly": poly.coef.tolist(), "c": c, "c2": c2, "step": step})
+                    cases.append(
+                        {"kind": kind, "poly": poly.coef.tolist(), "c": c, "c2": c2, "step": step}
+                    )
     HERE.write_text(json.dumps({"scipy": scipy.__version__, "cases": cases}) + "\n")
 
 
 def wolfe(poly: np.polynomial.Polynomial, c: float, c2: float) -> float | None:
     """scipy's step along poly from 0, None where it found none."""
     slope, zero, one = poly.deriv(), np.zeros(1), np.ones(1)
-    found = line_search(lambda x: poly(x[0]), lambda x: np.array([slope(x[0])]), zero, one, c1=c, c2=c2)
+    found = line_search(
+        lambda x: poly(x[0]), lambda x: np.array([slope(x[0])]), zero, one, c1=c, c2=c2
+    )
     return None if found[0] is None else float(found[0])
 
 

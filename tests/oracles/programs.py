@@ -23,14 +23,22 @@ def linear_model() -> ModuleModel:
     return ModuleModel(module)
 
 
-def program(data: Any, algorithm: Any, batch: int = 50, executor: Executor | None = None) -> Simulation:
+def program(
+    data: Any, algorithm: Any, batch: int = 50, executor: Executor | None = None
+) -> Simulation:
     """The set-up of the two federated programs: five clients, three a round by a fixed schedule, five local steps."""
-    clients = [(torch.tensor(c["X"], dtype=torch.float64), torch.tensor(c["y"])) for c in data["data"]["clients"]]
+    clients = [
+        (torch.tensor(c["X"], dtype=torch.float64), torch.tensor(c["y"]))
+        for c in data["data"]["clients"]
+    ]
     schedule = tuple(tuple(ids) for ids in data["settings"]["schedule"])
     task = Task(algorithm, linear_model(), Federation.of(clients), Plan(batch, 5, order=InOrder()))
     return Simulation(task, 3, Given(schedule), executor or Sequential())
 
 
 def close(actual: Any, expected: Any, tolerance: float = 1e-12) -> None:
-    got, wanted = torch.as_tensor(actual, dtype=torch.float64), torch.tensor(expected, dtype=torch.float64)
+    got, wanted = (
+        torch.as_tensor(actual, dtype=torch.float64),
+        torch.tensor(expected, dtype=torch.float64),
+    )
     assert torch.allclose(got, wanted, rtol=tolerance, atol=tolerance), (got, wanted)

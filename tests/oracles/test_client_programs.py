@@ -28,7 +28,9 @@ from fedstep.steps.search import LineSearch
 
 def grid(s, failure):
     """The search of the SLS and AdaSLS programs."""
-    reset = (Keep(), Grow(s.get("gamma", 2.0), per=s.get("n_batches_per_epoch", 500)), Restart())[s["reset_option"]]
+    reset = (Keep(), Grow(s.get("gamma", 2.0), per=s.get("n_batches_per_epoch", 500)), Restart())[
+        s["reset_option"]
+    ]
     cap = s.get("eta_max") or inf
     start = s.get("init_step_size", 1.0)
     return LineSearch(
@@ -43,7 +45,9 @@ def walk(local, a, b, start, steps, batch=3, loss=squares):
     points = []
     for k in range(1, steps + 1):
         task = Task(algorithm, model, Federation.of([(a, b)]), Plan(batch, k, order=InOrder()))
-        update = next(Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()))
+        update = next(
+            Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store())
+        )
         points.append(start + update.aggregate.delta)
     return points, update.trace
 
@@ -81,7 +85,9 @@ def literal_extragradient(a, b, w, steps, eta, c, shrink, growth):
     for k in range(steps):
         rows = [3 * (k % 4) + j for j in range(3)]
         g, eta, tried = gradient(w, rows), eta * growth, 1
-        while (eta / c) ** 2 * ((ahead := gradient(w - eta * g, rows)) - g).square().sum() > (eta * g).square().sum():
+        while (eta / c) ** 2 * ((ahead := gradient(w - eta * g, rows)) - g).square().sum() > (
+            eta * g
+        ).square().sum():
             eta, tried = eta * shrink, tried + 1
         w = w - eta * ahead
         path, sizes, trials = [*path, w], [*sizes, eta], [*trials, tried]
@@ -91,7 +97,10 @@ def literal_extragradient(a, b, w, steps, eta, c, shrink, growth):
 @pytest.mark.parametrize(("c", "reset"), [(0.9, 1), (0.5, 0), (0.9, 2)])
 def test_extragradient_steps_are_those_of_the_program(oracle, c, reset):
     data = oracle("sls_line_search")["data"]
-    a, b = torch.tensor(data["A"], dtype=torch.float64), torch.tensor(data["b"], dtype=torch.float64)
+    a, b = (
+        torch.tensor(data["A"], dtype=torch.float64),
+        torch.tensor(data["b"], dtype=torch.float64),
+    )
     start = torch.zeros(4, dtype=torch.float64)
     s = {"c": c, "reset_option": reset, "beta_b": 0.9, "init_step_size": 1.0}
     local = LocalSolver(LipschitzSearch(c, grid(s, Nudge(1e-6))), move=Extragradient())
@@ -100,22 +109,30 @@ def test_extragradient_steps_are_those_of_the_program(oracle, c, reset):
         path, sizes, trials = [], [], []
         for k in range(8):
             turn = torch.arange(12).roll(-3 * (k % 4))
-            got = literal_extragradient(a[turn], b[turn], path[-1] if k else start, 1, 1.0, c, 0.9, 1.0)
+            got = literal_extragradient(
+                a[turn], b[turn], path[-1] if k else start, 1, 1.0, c, 0.9, 1.0
+            )
             path, sizes, trials = path + got[0], sizes + got[1], trials + got[2]
     else:
-        path, sizes, trials = literal_extragradient(a, b, start, 8, 1.0, c, 0.9, 2 ** (1 / 500) if reset else 1.0)
+        path, sizes, trials = literal_extragradient(
+            a, b, start, 8, 1.0, c, 0.9, 2 ** (1 / 500) if reset else 1.0
+        )
     for point, wanted in zip(points, path, strict=True):
         close(point, wanted.tolist())
     close(trace.sizes, sizes)
     assert trace.trials.tolist() == trials
-    assert trace.total_backwards == 8 + sum(trials) + 8  # gradients, trials, and the looks at the ends
+    assert (
+        trace.total_backwards == 8 + sum(trials) + 8
+    )  # gradients, trials, and the looks at the ends
     assert trace.total_forwards == 8 + sum(trials) + 8
 
 
 def moment(s):
     base = {"adagrad": Adagrad(), "rmsprop": RMSProp(s["beta"])}
     momentum = 0.0 if s.get("mom_type") == "heavy_ball" else s["momentum"]
-    return base.get(s["base_opt"]) or {"adam": Adam, "amsgrad": AMSGrad}[s["base_opt"]](s["beta"], momentum)
+    return base.get(s["base_opt"]) or {"adam": Adam, "amsgrad": AMSGrad}[s["base_opt"]](
+        s["beta"], momentum
+    )
 
 
 def test_preconditioned_searches_reproduce_the_program(oracle):
@@ -126,7 +143,10 @@ def test_preconditioned_searches_reproduce_the_program(oracle):
         s = run["settings"]
         direction = Preconditioned(moment(s), s["eps"], s.get("pp_norm_method") == "pp_lipschitz")
         move = Nesterov(s["momentum"]) if s.get("mom_type") == "heavy_ball" else Straight()
-        a, b = torch.tensor(data["A"], dtype=torch.float64), torch.tensor(data["b"], dtype=torch.float64)
+        a, b = (
+            torch.tensor(data["A"], dtype=torch.float64),
+            torch.tensor(data["b"], dtype=torch.float64),
+        )
         local = LocalSolver(grid(s, Nudge(1e-6)), direction, move=move)
         check(run, *walk(local, a, b, torch.zeros(4, dtype=torch.float64), len(run["steps"])))
 
@@ -136,8 +156,13 @@ def test_distance_over_gradients_reproduces_the_program(oracle):
     for run in (run for name, run in runs.items() if name.startswith("DoG")):
         s = run["settings"]
         rule = DistanceOverGradients(s["reps_rel"], s["lr"], s["eps"], s.get("init_eta"))
-        a, b = torch.tensor(data["A"], dtype=torch.float64), torch.tensor(data["b"], dtype=torch.float64)
-        points, trace = walk(LocalSolver(rule), a, b, torch.zeros(4, dtype=torch.float64), len(run["steps"]))
+        a, b = (
+            torch.tensor(data["A"], dtype=torch.float64),
+            torch.tensor(data["b"], dtype=torch.float64),
+        )
+        points, trace = walk(
+            LocalSolver(rule), a, b, torch.zeros(4, dtype=torch.float64), len(run["steps"])
+        )
         check(run, points, trace, sizes=False)
         close(trace.sizes, [step["eta"] for step in run["steps"]])
 
@@ -153,7 +178,10 @@ def test_frank_wolfe_reproduces_the_program(oracle):
     data, runs = oracle("sls_line_search")["data"], oracle("stochastic_stepsizes")["runs"]
     chosen = [run for name, run in runs.items() if name.startswith("DFW")]
     assert len(chosen) >= 2
-    features, labels = torch.tensor(data["X"], dtype=torch.float64), torch.tensor(data["y"], dtype=torch.float64)
+    features, labels = (
+        torch.tensor(data["X"], dtype=torch.float64),
+        torch.tensor(data["y"], dtype=torch.float64),
+    )
     for run in chosen:
         s = run["settings"]
         local = LocalSolver(
@@ -161,12 +189,17 @@ def test_frank_wolfe_reproduces_the_program(oracle):
             move=Decayed(s["eta"], s["weight_decay"], s["momentum"]),
         )
         model = FunctionModel(
-            lambda x, batch: hinge(batch.inputs @ x.view(3, 2), batch.targets), torch.zeros(6, dtype=torch.float64)
+            lambda x, batch: hinge(batch.inputs @ x.view(3, 2), batch.targets),
+            torch.zeros(6, dtype=torch.float64),
         )
         algorithm = Algorithm(local)
         for k, step in enumerate(run["steps"], 1):
-            task = Task(algorithm, model, Federation.of([(features, labels)]), Plan(3, k, order=InOrder()))
-            update = next(Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()))
+            task = Task(
+                algorithm, model, Federation.of([(features, labels)]), Plan(3, k, order=InOrder())
+            )
+            update = next(
+                Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store())
+            )
             close(update.aggregate.delta.view(3, 2), step["W"])
         close(update.trace.losses, [step["loss_before"] for step in run["steps"]])
         close(update.trace.sizes / s["eta"], [step["gamma"] for step in run["steps"]])
@@ -176,7 +209,10 @@ def test_frank_wolfe_reproduces_the_program(oracle):
 def test_delta_sgd_reproduces_its_reference(oracle, executor):
     data = oracle("fl_quadratics_derived")
     run = data["runs"]["delta_sgd"]
-    s, (q, c) = run["settings"]["delta_sgd"], (torch.tensor(data[k], dtype=torch.float64) for k in "Qc")
+    s, (q, c) = (
+        run["settings"]["delta_sgd"],
+        (torch.tensor(data[k], dtype=torch.float64) for k in "Qc"),
+    )
 
     def loss(x, batch):
         gap = x - batch.targets[0]
@@ -185,10 +221,15 @@ def test_delta_sgd_reproduces_its_reference(oracle, executor):
     federation = Federation.of([(q[i][None], c[i][None]) for i in range(3)])
     algorithm = zoo.delta_sgd(s["eta0"], s["gamma"], s["delta"], s["theta0"])
     task = Task(
-        algorithm, FunctionModel(loss, torch.zeros(3, dtype=torch.float64)), federation, Plan(1, run["settings"]["K"])
+        algorithm,
+        FunctionModel(loss, torch.zeros(3, dtype=torch.float64)),
+        federation,
+        Plan(1, run["settings"]["K"]),
     )
     rounds = run["rounds"]
     sim = Simulation(task, 3, Given(((0, 1, 2),) * len(rounds)), executor)
-    for (server, row), wanted in zip(sim.run(sim.begin(len(rounds)), Store(), len(rounds)), rounds, strict=True):
+    for (server, row), wanted in zip(
+        sim.run(sim.begin(len(rounds)), Store(), len(rounds)), rounds, strict=True
+    ):
         close(server.x, wanted["w"])
         close(row.steps[-1], max(map(max, wanted["steps"])))

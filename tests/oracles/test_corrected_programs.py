@@ -47,10 +47,18 @@ def half_sum(x, batch):
 def test_notebook_scaffold_is_reproduced(oracle, option):
     small = oracle("fedexp_notebook_linreg")["small"]
     s = small["settings"]
-    a, b = (torch.tensor(small["data"][k], dtype=torch.float64) for k in ("A_client_normalised", "b_client_normalised"))
+    a, b = (
+        torch.tensor(small["data"][k], dtype=torch.float64)
+        for k in ("A_client_normalised", "b_client_normalised")
+    )
     model = FunctionModel(half_sum, torch.zeros(s["d"], dtype=torch.float64))
     method = zoo.scaffold(s["eta_l"], option, s["eta_g"]["scaffold"])
-    task = Task(method, model, Federation.of(list(zip(a, b, strict=True))), Plan(s["s"], s["tau"], order=InOrder()))
+    task = Task(
+        method,
+        model,
+        Federation.of(list(zip(a, b, strict=True))),
+        Plan(s["s"], s["tau"], order=InOrder()),
+    )
     simulation, rounds = Simulation(task, s["n"]), small["traj"]["scaffold"]
     states = simulation.run(simulation.begin(len(rounds)), Store(), len(rounds))
     for (server, _), row in zip(states, rounds, strict=True):

@@ -36,7 +36,10 @@ def notebook(name, s):
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedexp", "fedadagrad"])
 def test_fedexp_notebook_is_reproduced(oracle, name):
     small = oracle("fedexp_notebook_linreg")["small"]
-    a, b = (torch.tensor(small["data"][k], dtype=torch.float64) for k in ("A_client_normalised", "b_client_normalised"))
+    a, b = (
+        torch.tensor(small["data"][k], dtype=torch.float64)
+        for k in ("A_client_normalised", "b_client_normalised")
+    )
     s = small["settings"]
     model = FunctionModel(half_sum, torch.zeros(s["d"], dtype=torch.float64))
     plan = Plan(s["s"], s["tau"], order=InOrder())
@@ -57,8 +60,12 @@ def test_server_rules_follow_their_formulas_on_a_fixed_sequence(oracle, name):
     s = run["settings"]
     rule = {
         "fedadagrad": zoo.fedadagrad(server_step=s["eta"], beta=s["beta1"], tau=s["tau"]),
-        "fedadam": zoo.fedadam(server_step=s["eta"], beta=s["beta1"], beta2=s["beta2"], tau=s["tau"]),
-        "fedyogi": zoo.fedyogi(server_step=s["eta"], beta=s["beta1"], beta2=s["beta2"], tau=s["tau"]),
+        "fedadam": zoo.fedadam(
+            server_step=s["eta"], beta=s["beta1"], beta2=s["beta2"], tau=s["tau"]
+        ),
+        "fedyogi": zoo.fedyogi(
+            server_step=s["eta"], beta=s["beta1"], beta2=s["beta2"], tau=s["tau"]
+        ),
         "fedavgm": zoo.fedavgm(server_step=s["eta"], beta=s["beta1"]),
     }[name].server
     x = torch.zeros(3, dtype=torch.float64)
@@ -94,7 +101,10 @@ def test_fedexp_notebook_is_reproduced_on_its_own_data(name):
         a = rng.multivariate_normal(mean_x[i], np.eye(d), s["s"])
         y = (a @ w)[:, 0]
         clients.append(
-            (torch.tensor(a / np.linalg.norm(a, axis=1, keepdims=True)), torch.tensor(y / np.linalg.norm(y)))
+            (
+                torch.tensor(a / np.linalg.norm(a, axis=1, keepdims=True)),
+                torch.tensor(y / np.linalg.norm(y)),
+            )
         )
         if i == 0 and not np.allclose(a[0, :5], record["A0_first5"]):
             pytest.skip("this LAPACK draws other multivariate normals than the recorded one")
@@ -106,6 +116,8 @@ def test_fedexp_notebook_is_reproduced_on_its_own_data(name):
         Plan(s["s"], s["tau"], order=InOrder()),
     )
     simulation = Simulation(task, n)
-    for (server, _), row in zip(simulation.run(simulation.begin(8), Store(), 8), record["traj"][name], strict=True):
+    for (server, _), row in zip(
+        simulation.run(simulation.begin(8), Store(), 8), record["traj"][name], strict=True
+    ):
         assert float(server.x.norm()) == pytest.approx(row["w_norm"], rel=1e-8)
         assert float(server.rule["eta_g"]) == pytest.approx(row["eta_g"], rel=1e-8)

@@ -42,10 +42,15 @@ def test_fedexprox_follows_its_formulas(oracle, executor):
     clients = Federation.of([(a[rows], b[rows]) for rows in data["blocks"]])
     for name, run in data["runs"].items():
         task = Task(
-            method(name, run), FunctionModel(half_sum, torch.zeros_like(a[0])), clients, Plan(2, 1, order=InOrder())
+            method(name, run),
+            FunctionModel(half_sum, torch.zeros_like(a[0])),
+            clients,
+            Plan(2, 1, order=InOrder()),
         )
         sim, rounds = Simulation(task, 4, executor=executor), run["rounds"]
-        for (server, _), row in zip(sim.run(sim.begin(len(rounds)), Store(), len(rounds)), rounds, strict=True):
+        for (server, _), row in zip(
+            sim.run(sim.begin(len(rounds)), Store(), len(rounds)), rounds, strict=True
+        ):
             close(server.x, row["w"], 1e-10)
             # the ratios multiply rounding errors up over the rounds: two direct solvers in numpy differ by 1e-8 after 28 of them
             close(server.rule["eta_g"], row["alpha"], 1e-12 if row["t"] < 4 else 2e-8)
@@ -95,7 +100,9 @@ def test_flower_differs_from_the_paper_by_as_much_as_recorded(oracle):
         ("fedyogi", zoo.fedyogi(), zoo.fedyogi_flower()),
         ("fedadagrad", zoo.fedadagrad(), zoo.fedadagrad_flower()),
     ]:
-        pairs = zip(walk(own.server, data["Delta"]), walk(theirs.server, data["Delta"]), strict=True)
+        pairs = zip(
+            walk(own.server, data["Delta"]), walk(theirs.server, data["Delta"]), strict=True
+        )
         largest = max(float((x - y).abs().max()) for (x, _), (y, _) in pairs)
         assert largest == pytest.approx(data["max_abs_diff_vs_derived"][name], rel=1e-9)
 
@@ -105,7 +112,10 @@ def test_distance_over_sum_is_dog_where_deltas_are_negative_gradients():
         pytest.skip("the full oracle files are not beside the repository")
     read = lambda name: json.loads((FULL / f"{name}.json").read_text())  # noqa: E731
     run, data = read("stochastic_stepsizes")["runs"]["DoG/linreg"], read("sls_line_search")["data"]
-    a, b = (torch.tensor(data[k], dtype=torch.float64) for k in ("A", run["settings"].get("target", "b")))
+    a, b = (
+        torch.tensor(data[k], dtype=torch.float64)
+        for k in ("A", run["settings"].get("target", "b"))
+    )
     rule = DistanceOverSum(run["settings"]["reps_rel"], run["settings"]["eps"])
     w = torch.zeros(a.shape[1], dtype=torch.float64)
     state = rule.init(w)

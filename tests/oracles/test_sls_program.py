@@ -20,19 +20,34 @@ from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Nudge, Restart
 from fedstep.steps.search import LineSearch
 
-DEFAULTS = {"reset_option": 1, "c": 0.1, "beta_b": 0.9, "gamma": 2.0, "n_batches_per_epoch": 500, "init_step_size": 1.0}
+DEFAULTS = {
+    "reset_option": 1,
+    "c": 0.1,
+    "beta_b": 0.9,
+    "gamma": 2.0,
+    "n_batches_per_epoch": 500,
+    "init_step_size": 1.0,
+}
 
 
 def settings(run):
     s = {**DEFAULTS, **{k: v for k, v in run["settings"].items() if k in DEFAULTS}}
     reset = (Keep(), Grow(s["gamma"], per=s["n_batches_per_epoch"]), Restart())[s["reset_option"]]
-    return s["c"], {"reset": reset, "shrink": s["beta_b"], "start": s["init_step_size"], "max_step": inf, "slack": 0.0}
+    return s["c"], {
+        "reset": reset,
+        "shrink": s["beta_b"],
+        "start": s["init_step_size"],
+        "max_step": inf,
+        "slack": 0.0,
+    }
 
 
 def inputs(data, run):
     target = run["settings"]["target"]
     matrix = data["X"] if target == "y" else data["A"]
-    return torch.tensor(matrix, dtype=torch.float64), torch.tensor(data[target], dtype=torch.float64)
+    return torch.tensor(matrix, dtype=torch.float64), torch.tensor(
+        data[target], dtype=torch.float64
+    )
 
 
 def batch_loss(value, a, w, b):
@@ -79,8 +94,12 @@ def test_a_client_reproduces_every_armijo_run(oracle):
             lambda x, batch, value=value: value(batch.inputs @ x, batch.targets),
             torch.tensor(run["settings"]["w0"]).double(),
         )
-        task = Task(algorithm, model, Federation.of([(a, b)]), Plan(3, len(run["steps"]), order=InOrder()))
-        update = next(Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()))
+        task = Task(
+            algorithm, model, Federation.of([(a, b)]), Plan(3, len(run["steps"]), order=InOrder())
+        )
+        update = next(
+            Sequential()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store())
+        )
         close(update.trace.sizes, [s["step_size"] for s in run["steps"]])
         close(update.trace.losses, [s["loss_before"] for s in run["steps"]])
         assert update.trace.trials.tolist() == [s["trials"] for s in run["steps"]]

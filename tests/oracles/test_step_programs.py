@@ -69,7 +69,9 @@ def test_a_client_reproduces_every_goldstein_run(oracle):
 
 
 def test_a_client_reproduces_ponos(oracle):
-    runs = {n: r for n, r in oracle("stochastic_stepsizes")["runs"].items() if n.startswith("PoNoS")}
+    runs = {
+        n: r for n, r in oracle("stochastic_stepsizes")["runs"].items() if n.startswith("PoNoS")
+    }
     assert runs
     for run in runs.values():
         s = run["settings"]
@@ -87,12 +89,24 @@ def test_a_client_reproduces_ponos(oracle):
 
 
 def test_a_client_reproduces_the_nonmonotone_searches(oracle):
-    runs = {n: r for n, r in oracle("stochastic_stepsizes")["runs"].items() if n.startswith("nonmonotone")}
+    runs = {
+        n: r
+        for n, r in oracle("stochastic_stepsizes")["runs"].items()
+        if n.startswith("nonmonotone")
+    }
     assert len(runs) >= 3
     for run in runs.values():
         s = run["settings"]
-        reference = Grippo(s["window"]) if "window" in s else ZhangHager(s["xi"]) if "xi" in s else Current()
-        rule = LineSearch(Armijo(s["c"]), Restart(), reference, shrink=s["beta"], start=s["start"], slack=0.0)
+        reference = (
+            Grippo(s["window"])
+            if "window" in s
+            else ZhangHager(s["xi"])
+            if "xi" in s
+            else Current()
+        )
+        rule = LineSearch(
+            Armijo(s["c"]), Restart(), reference, shrink=s["beta"], start=s["start"], slack=0.0
+        )
         both(rule, run)
 
 
@@ -102,7 +116,10 @@ def test_a_client_reproduces_the_stochastic_polyak_steps(oracle):
     for run in runs.values():
         s = run["settings"]
         if s["adapt_flag"] == "smooth_iter":
-            reset, bounds = Grow(s["gamma"], per=s["n_batches_per_epoch"]), {"start": s["init_step_size"]}
+            reset, bounds = (
+                Grow(s["gamma"], per=s["n_batches_per_epoch"]),
+                {"start": s["init_step_size"]},
+            )
         else:
             reset, bounds = Restart(), {"max_step": s["eta_max"]}
         # late steps are quotients of losses near 1e-10, which are differences of numbers near 1: they keep ten digits
@@ -116,7 +133,12 @@ def test_the_optimizer_takes_the_same_steps_as_a_client(oracle):
         s = run["settings"]
         factors = Factors(s["beta_f"], cap=s["eta_max"], floor=1e-8)
         rule = LineSearch(
-            Goldstein(s["c"]), Keep(), max_step=inf, start=s["init_step_size"], slack=0.0, proposal=factors
+            Goldstein(s["c"]),
+            Keep(),
+            max_step=inf,
+            start=s["init_step_size"],
+            slack=0.0,
+            proposal=factors,
         )
         w = torch.zeros(4, dtype=torch.float64, requires_grad=True)
         optimizer = Searching([w], rule)

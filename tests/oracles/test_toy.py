@@ -43,9 +43,15 @@ def test_printed_algorithm_is_reproduced_with_equal_trials(oracle):
             close(walk.values[t + 1], row["F"])
             assert walk.eta_g[t] == pytest.approx(row["eta_g"], rel=1e-9)
             assert walk.trials[t] == row["trials"]
-            for client in (0, 1):  # a step without trials is one that was not taken: the client was at its minimum
+            for client in (
+                0,
+                1,
+            ):  # a step without trials is one that was not taken: the client was at its minimum
                 taken = [k for k in range(10) if row["trials"][client][k]]
-                close([walk.sizes[t][client][k] for k in taken], [row["steps"][client][k] for k in taken])
+                close(
+                    [walk.sizes[t][client][k] for k in taken],
+                    [row["steps"][client][k] for k in taken],
+                )
 
 
 @pytest.mark.parametrize("mode", [toy.authors, toy.literal])

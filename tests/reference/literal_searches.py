@@ -45,7 +45,9 @@ def problem(kind: str) -> Problem:
         a = np.sin(1 + 4 * i + j) * (1 + 0.25 * j)
         return Problem(kind, a, a @ np.array([1.0, -2.0, 0.5, 3.0]) + 0.1 * np.cos(i[:, 0]))
     j = np.arange(3)
-    return Problem(kind, np.cos(0.7 * i + 1.3 * j) * (1 + 0.5 * j), (i[:, 0] % 3 == 0).astype(float))
+    return Problem(
+        kind, np.cos(0.7 * i + 1.3 * j) * (1 + 0.5 * j), (i[:, 0] % 3 == 0).astype(float)
+    )
 
 
 @dataclass
@@ -57,7 +59,9 @@ class Walk:
     trials: list[int]
 
 
-def walk(p: Problem, steps: int, rule: Callable[[Array, Batch, float, Array], tuple[float, int]]) -> Walk:
+def walk(
+    p: Problem, steps: int, rule: Callable[[Array, Batch, float, Array], tuple[float, int]]
+) -> Walk:
     """w <- w - eta g; the rule gives eta and its number of trials."""
     out = Walk(np.zeros(p.a.shape[1]), [], [])
     for batch in p.batches(steps):
@@ -148,7 +152,13 @@ def ponos(
 
 
 def nonmonotone(
-    p: Problem, steps: int, c: float, beta: float, start: float, window: int | None, xi: float | None
+    p: Problem,
+    steps: int,
+    c: float,
+    beta: float,
+    start: float,
+    window: int | None,
+    xi: float | None,
 ) -> Walk:
     """Every search begins at `start`; the reference is the program's Grippo (window) or Zhang-Hager (xi) value."""
     losses: list[float] = []
@@ -208,7 +218,15 @@ def decsps(p: Problem, steps: int, c: float, bound: float) -> Walk:
 
 
 def salsa(
-    p: Problem, steps: int, c: float, beta: float, init: float, shrink: float, grow: float, rarest: float, cap: float
+    p: Problem,
+    steps: int,
+    c: float,
+    beta: float,
+    init: float,
+    shrink: float,
+    grow: float,
+    rarest: float,
+    cap: float,
 ) -> Walk:
     """SaLSa for plain gradient descent: running means of both sides, and searches only as often as steps change."""
     last, h, s = init, 0.0, 0.0
@@ -251,7 +269,9 @@ def federated(
         eta_g = 1.0
         if eps is not None:
             squares = sum(p_i * float(d @ d) for p_i, d in zip(p, deltas, strict=True))
-            eta_g = max(1.0, 0.5 * squares / (float(mean @ mean) + len(ids) * eps * 0.998 ** (2 * (t + 1))))
+            eta_g = max(
+                1.0, 0.5 * squares / (float(mean @ mean) + len(ids) * eps * 0.998 ** (2 * (t + 1)))
+            )
         new = w + eta_g * mean
         out["evaluated"].append((w + new) / 2 if eps is not None and t > 0 else new)
         out["w"].append(new)

@@ -40,7 +40,10 @@ def walk(p, algorithm, executor, plan=None, sampling=None):
     data = Federation.of([(torch.tensor(a), torch.tensor(y)) for a, y in p.clients])
     task = Task(algorithm, model, data, plan or Plan(BATCH, K, order=InOrder()))
     simulation = Simulation(task, 3, sampling or Given(SCHEDULE), executor)
-    return [s.x.numpy() for s, _ in simulation.run(simulation.begin(len(SCHEDULE)), Store(), len(SCHEDULE))]
+    return [
+        s.x.numpy()
+        for s, _ in simulation.run(simulation.begin(len(SCHEDULE)), Store(), len(SCHEDULE))
+    ]
 
 
 def assert_same(found, expected):

@@ -54,7 +54,9 @@ def gradient(a, b, w):
 
 
 def simulate(algorithm, data, rounds=1, executor=None, steps=K):
-    model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, torch.full((DIM,), 0.5).double())
+    model = FunctionModel(
+        lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, torch.full((DIM,), 0.5).double()
+    )
     federation = Federation.of([(torch.tensor(a), torch.tensor(b)) for a, b in data])
     task = Task(algorithm, model, federation, Plan(3, steps, order=InOrder()), seed=11)
     everyone = (tuple(range(len(data))),) * rounds
@@ -98,7 +100,12 @@ def test_preconditioned_searches(kind, variant):
         g = gradient(at, bt, w)
         v = v + g**2 if kind == "adagrad" else beta * v + (1 - beta) * g**2
         top, m = np.maximum(top, v), mu * m + (1 - mu) * g
-        read = {"adagrad": v, "rmsprop": v, "adam": v / (1 - beta ** (k + 1)), "amsgrad": top / (1 - beta ** (k + 1))}
+        read = {
+            "adagrad": v,
+            "rmsprop": v,
+            "adam": v / (1 - beta ** (k + 1)),
+            "amsgrad": top / (1 - beta ** (k + 1)),
+        }
         p = 1 / (np.sqrt(read[kind]) + eps)
         d = -g if variant == "plain" else -p * g
         eta = armijo(at, bt, w, g, d, eta * 2 ** (1 / 5))
@@ -114,7 +121,9 @@ def test_preconditioned_searches(kind, variant):
     }
     direction = Preconditioned(parts[kind], eps, variant == "plain")
     move = Nesterov(mu) if variant == "heavy ball" else Straight()
-    _, server = simulate(Algorithm(LocalSolver(search(Grow(2.0, per=5), 0.5), direction, move=move)), clients())
+    _, server = simulate(
+        Algorithm(LocalSolver(search(Grow(2.0, per=5), 0.5), direction, move=move)), clients()
+    )
     assert np.allclose(server.x.numpy(), w, rtol=1e-12, atol=1e-12)
 
 
@@ -199,10 +208,14 @@ def test_two_point_estimate_is_the_sum_over_its_directions(directions, radius):
     model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, x)
     batch = Batch((torch.tensor(a), torch.tensor(b)), torch.tensor(1.0), torch.tensor(77))
     f, g = TwoPoint(directions, radius)(Objective(Context(x, {}, {}, model), batch), x)
-    u = torch.randn((directions, DIM), generator=generator(77, "directions"), dtype=torch.float64).numpy()
+    u = torch.randn(
+        (directions, DIM), generator=generator(77, "directions"), dtype=torch.float64
+    ).numpy()
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     w = x.numpy()
-    wanted = sum(DIM / (directions * radius) * (loss(a, b, w + radius * v) - loss(a, b, w)) * v for v in u)
+    wanted = sum(
+        DIM / (directions * radius) * (loss(a, b, w + radius * v) - loss(a, b, w)) * v for v in u
+    )
     assert np.allclose(g.numpy(), wanted, rtol=1e-9, atol=1e-12)
     assert float(f) == pytest.approx(loss(a, b, w), rel=1e-14)
 
@@ -230,7 +243,10 @@ def test_zeroth_order_clients_count_forward_passes_only():
 def test_one_worker_is_fedavg_to_the_bit():
     data = clients(3)
     for executor in (Sequential(), Cohort()):
-        one, avg = (simulate(m, data, 3, executor)[1].x for m in (zoo.fedlocalasync(0.05, 1), zoo.fedavg(0.05)))
+        one, avg = (
+            simulate(m, data, 3, executor)[1].x
+            for m in (zoo.fedlocalasync(0.05, 1), zoo.fedavg(0.05))
+        )
         assert torch.equal(one, avg)
 
 
@@ -283,7 +299,10 @@ def test_dog_remembers_the_farthest_point():
     for k in range(K):
         g = gradient(a[rows(k)], b[rows(k)], w) + 0.1 * w  # weight decay is part of the gradient
         distances.append(sqrt((w - start) @ (w - start)))
-        far, total = max(far, distances[-1], 0.1 * (1 + sqrt(start @ start)) if k == 0 else 0), total + g @ g
+        far, total = (
+            max(far, distances[-1], 0.1 * (1 + sqrt(start @ start)) if k == 0 else 0),
+            total + g @ g,
+        )
         w = w - 2 * far / sqrt(total) * g
     assert any(later < earlier for earlier, later in pairwise(distances))
     _, server = simulate(zoo.feddog(0.1, scale=2.0, weight_decay=0.1), clients())

@@ -99,7 +99,9 @@ class History:
 # Client boxes
 
 
-def sgd_client(p: Problem, w_t: Array, i: int, eta_l: float, mu: float = 0.0) -> tuple[Array, list[float], list[int]]:
+def sgd_client(
+    p: Problem, w_t: Array, i: int, eta_l: float, mu: float = 0.0
+) -> tuple[Array, list[float], list[int]]:
     """K steps of SGD; with mu > 0 on f + mu/2 |v - w_t|^2 (FedProx)."""
     w = w_t.copy()
     for a, y in p.local_batches(i):
@@ -135,7 +137,9 @@ Client = Callable[[Array, int], tuple[Array, list[float], list[int]]]
 ServerStep = Callable[[Array, list[Array], list[float]], tuple[Array, float]]
 
 
-def federated(client: Client, server: ServerStep, weights: Sequence[float], last_two: bool = False) -> History:
+def federated(
+    client: Client, server: ServerStep, weights: Sequence[float], last_two: bool = False
+) -> History:
     """The loop that all boxes share: send w_t to S, let the clients work, step with their D_i and weights p_i."""
     h, w = History(), np.zeros(DIM)
     for t, S in enumerate(SCHEDULE):
@@ -208,7 +212,9 @@ class Watched:
     executor: Executor
     updates: list[list[Update]] = field(default_factory=list)
 
-    def __call__(self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store) -> Iterator[Update]:
+    def __call__(
+        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store
+    ) -> Iterator[Update]:
         self.updates.append(list(self.executor(task, sent, cohort, store)))
         return iter(self.updates[-1])
 
@@ -216,7 +222,11 @@ class Watched:
 def library(p: Problem, algorithm: Algorithm, executor: Executor) -> History:
     model = FunctionModel(p.torch_loss, torch.zeros(DIM, dtype=torch.float64))
     data = Federation.of([(torch.tensor(a), torch.tensor(y)) for a, y in p.clients])
-    task, watched, h = Task(algorithm, model, data, Plan(BATCH, K, order=InOrder())), Watched(executor), History()
+    task, watched, h = (
+        Task(algorithm, model, data, Plan(BATCH, K, order=InOrder())),
+        Watched(executor),
+        History(),
+    )
     simulation = Simulation(task, 3, Given(SCHEDULE), watched)
     for server, report in simulation.run(simulation.begin(len(SCHEDULE)), Store(), len(SCHEDULE)):
         traces = [u.trace for u in watched.updates[-1]]
@@ -238,7 +248,9 @@ def assert_same(found: History, expected: History) -> None:
         np.testing.assert_allclose(got_round, want_round, rtol=1e-12)
 
 
-EXECUTORS = pytest.mark.parametrize("executor", [Sequential(), Cohort(3)], ids=["sequential", "cohort"])
+EXECUTORS = pytest.mark.parametrize(
+    "executor", [Sequential(), Cohort(3)], ids=["sequential", "cohort"]
+)
 KINDS = pytest.mark.parametrize("kind", ["squares", "logistic"])
 WEIGHTS = pytest.mark.parametrize("by_samples", [False, True], ids=["equal", "by_samples"])
 EQUAL = (1.0,) * len(SIZES)
@@ -249,9 +261,21 @@ SERVERS: dict[str, tuple[Algorithm, Callable[[], ServerStep], bool]] = {
     "fedavgm": (zoo.fedavgm(ETA_L, 0.6, 0.8), lambda: averaging_with_momentum(0.6, 0.8), False),
     "fedexp": (zoo.fedexp(ETA_L, 1e-3), lambda: extrapolation(1e-3), True),
     "fedexp_clamped": (zoo.fedexp(ETA_L, 0.0, 1.2), lambda: extrapolation(0.0, 1.2), True),
-    "fedadagrad": (zoo.fedadagrad(ETA_L, 0.3, 0.0, 0.01), lambda: adaptive("adagrad", 0.3, 0.0, 0.0, 0.01), False),
-    "fedadam": (zoo.fedadam(ETA_L, 0.1, 0.9, 0.99, 0.01), lambda: adaptive("adam", 0.1, 0.9, 0.99, 0.01), False),
-    "fedyogi": (zoo.fedyogi(ETA_L, 0.1, 0.9, 0.99, 0.01), lambda: adaptive("yogi", 0.1, 0.9, 0.99, 0.01), False),
+    "fedadagrad": (
+        zoo.fedadagrad(ETA_L, 0.3, 0.0, 0.01),
+        lambda: adaptive("adagrad", 0.3, 0.0, 0.0, 0.01),
+        False,
+    ),
+    "fedadam": (
+        zoo.fedadam(ETA_L, 0.1, 0.9, 0.99, 0.01),
+        lambda: adaptive("adam", 0.1, 0.9, 0.99, 0.01),
+        False,
+    ),
+    "fedyogi": (
+        zoo.fedyogi(ETA_L, 0.1, 0.9, 0.99, 0.01),
+        lambda: adaptive("yogi", 0.1, 0.9, 0.99, 0.01),
+        False,
+    ),
 }
 
 
@@ -259,12 +283,17 @@ SERVERS: dict[str, tuple[Algorithm, Callable[[], ServerStep], bool]] = {
 @KINDS
 @WEIGHTS
 @pytest.mark.parametrize("name", sorted(SERVERS))
-def test_a_method_with_sgd_clients_equals_its_box(name: str, by_samples: bool, kind: str, executor: Executor) -> None:
+def test_a_method_with_sgd_clients_equals_its_box(
+    name: str, by_samples: bool, kind: str, executor: Executor
+) -> None:
     algorithm, server, last_two = SERVERS[name]
     algorithm = replace(algorithm, weighting=BySamples()) if by_samples else algorithm
     p = problem(kind)
     expected = federated(
-        lambda w, i: sgd_client(p, w, i, ETA_L), server(), [float(n) for n in SIZES] if by_samples else EQUAL, last_two
+        lambda w, i: sgd_client(p, w, i, ETA_L),
+        server(),
+        [float(n) for n in SIZES] if by_samples else EQUAL,
+        last_two,
     )
     if name == "fedexp":
         assert max(expected.eta_g) > 1.05, "extrapolation was never active"
@@ -286,7 +315,9 @@ def test_fedprox_equals_its_box(mu: float, kind: str, executor: Executor) -> Non
 @KINDS
 def test_fedprox_with_extrapolation_equals_its_box(kind: str, executor: Executor) -> None:
     p = problem(kind)
-    expected = federated(lambda w, i: sgd_client(p, w, i, ETA_L, 0.5), extrapolation(1e-3), EQUAL, last_two=True)
+    expected = federated(
+        lambda w, i: sgd_client(p, w, i, ETA_L, 0.5), extrapolation(1e-3), EQUAL, last_two=True
+    )
     assert_same(library(p, zoo.fedprox_exp(ETA_L, 0.5, 1e-3), executor), expected)
 
 
@@ -299,7 +330,9 @@ RESETS = {"keep": Keep(), "restart": Restart(), "grow": Grow(2.0)}
 @pytest.mark.parametrize("opt", sorted(RESETS))
 def test_fedsls_equals_its_box(opt: str, c: float, kind: str, executor: Executor) -> None:
     p = problem(kind)
-    expected = federated(lambda w, i: armijo_client(p, w, i, c, 0.9, 10.0, opt, 2.0), averaging(0.9), EQUAL)
+    expected = federated(
+        lambda w, i: armijo_client(p, w, i, c, 0.9, 10.0, opt, 2.0), averaging(0.9), EQUAL
+    )
     assert max(t for clients in expected.trials for trials in clients for t in trials) > 3, (
         "the search had nothing to do"
     )
@@ -310,11 +343,16 @@ def test_fedsls_equals_its_box(opt: str, c: float, kind: str, executor: Executor
 @KINDS
 @WEIGHTS
 @pytest.mark.parametrize("opt", sorted(RESETS))
-def test_fedexpsls_equals_its_box(opt: str, by_samples: bool, kind: str, executor: Executor) -> None:
+def test_fedexpsls_equals_its_box(
+    opt: str, by_samples: bool, kind: str, executor: Executor
+) -> None:
     p = problem(kind)
     weights = [float(n) for n in SIZES] if by_samples else EQUAL
     expected = federated(
-        lambda w, i: armijo_client(p, w, i, 0.3, 0.8, 4.0, opt, 2.0), extrapolation(1e-3, 3.0), weights, last_two=True
+        lambda w, i: armijo_client(p, w, i, 0.3, 0.8, 4.0, opt, 2.0),
+        extrapolation(1e-3, 3.0),
+        weights,
+        last_two=True,
     )
     algorithm = zoo.fedexpsls(0.3, 4.0, 0.8, RESETS[opt], 1e-3, 3.0)
     algorithm = replace(algorithm, weighting=BySamples()) if by_samples else algorithm
@@ -328,4 +366,6 @@ def test_the_batches_of_the_box_are_the_plans() -> None:
     assert [len(y) for _, y in p.local_batches(2)] == [3] * K
     for i, (inputs, _) in enumerate(p.clients):
         planned = [inputs[index.numpy()] for index in plan(len(inputs), 0, 0, i)]
-        assert all(np.array_equal(a, b) for a, (b, _) in zip(planned, p.local_batches(i), strict=True))
+        assert all(
+            np.array_equal(a, b) for a, (b, _) in zip(planned, p.local_batches(i), strict=True)
+        )

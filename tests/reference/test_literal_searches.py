@@ -44,7 +44,9 @@ def torch_loss(kind: str) -> Callable[[Tensor, Batch], Tensor]:
         z = batch.inputs @ x
         if kind == "squares":
             return (z - batch.targets) ** 2
-        return torch.nn.functional.binary_cross_entropy_with_logits(z, batch.targets, reduction="none")
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            z, batch.targets, reduction="none"
+        )
 
     return loss
 
@@ -54,10 +56,19 @@ def library(p: Problem, rule: StepRule, executor: Executor, steps: int = STEPS) 
     model = FunctionModel(torch_loss(p.kind), torch.zeros(p.a.shape[1], dtype=torch.float64))
     data = Federation.of([(torch.tensor(p.a), torch.tensor(p.y))] * 2)
     task = Task(algorithm, model, data, Plan(3, steps, order=InOrder()))
-    updates = list(executor(task, algorithm.broadcast(algorithm.init(model.init())), [0, 1], Store()))
-    total = sum((u.aggregate.delta for u in updates), torch.zeros(p.a.shape[1], dtype=torch.float64)) / 2
+    updates = list(
+        executor(task, algorithm.broadcast(algorithm.init(model.init())), [0, 1], Store())
+    )
+    total = (
+        sum((u.aggregate.delta for u in updates), torch.zeros(p.a.shape[1], dtype=torch.float64))
+        / 2
+    )
     trace = updates[0].trace
-    return Walk(total.numpy(), trace.sizes.reshape(-1, steps)[0].tolist(), trace.trials.reshape(-1, steps)[0].tolist())
+    return Walk(
+        total.numpy(),
+        trace.sizes.reshape(-1, steps)[0].tolist(),
+        trace.trials.reshape(-1, steps)[0].tolist(),
+    )
 
 
 def same(p: Problem, rule: StepRule, expected: Walk) -> None:
@@ -79,7 +90,13 @@ def test_the_sls_program_with_armijo_for_any_setting(
     p = problem(kind)
     resets = (Keep(), Grow(1.5, per=6), Restart())
     rule = LineSearch(
-        Armijo(c), resets[reset], max_step=inf, shrink=beta_b, start=init, failure=Nudge(1e-6, True), slack=0.0
+        Armijo(c),
+        resets[reset],
+        max_step=inf,
+        shrink=beta_b,
+        start=init,
+        failure=Nudge(1e-6, True),
+        slack=0.0,
     )
     same(p, rule, literal.sls(p, STEPS, False, c, init, reset, beta_b, gamma=1.5, n_batches=6))
 
@@ -98,7 +115,14 @@ def test_the_sls_program_with_armijo_for_any_setting(
     ],
 )
 def test_the_sls_program_with_goldstein_for_any_setting(
-    kind: str, c: float, init: float, beta_b: float, beta_f: float, eta_max: float, most: int, reset: int
+    kind: str,
+    c: float,
+    init: float,
+    beta_b: float,
+    beta_f: float,
+    eta_max: float,
+    most: int,
+    reset: int,
 ) -> None:
     p = problem(kind)
     expected = literal.sls(p, STEPS, True, c, init, reset, beta_b, beta_f, eta_max, 1.5, 6, most)
@@ -132,7 +156,15 @@ def test_the_sls_program_with_goldstein_for_any_setting(
 )
 def test_ponos_for_any_setting(kind: str, settings: dict[str, float]) -> None:
     p = problem(kind)
-    s = {"c": 0.5, "c_p": 0.1, "delta": 0.5, "xi": 1.0, "max_eta": 10.0, "min_eta": 1e-6, "save_backtracks": True}
+    s = {
+        "c": 0.5,
+        "c_p": 0.1,
+        "delta": 0.5,
+        "xi": 1.0,
+        "max_eta": 10.0,
+        "min_eta": 1e-6,
+        "save_backtracks": True,
+    }
     s |= settings
     guess = PolyakGuess(s["c_p"], 0.0, s["min_eta"], bool(s["save_backtracks"]))
     rule = LineSearch(
@@ -149,15 +181,20 @@ def test_ponos_for_any_setting(kind: str, settings: dict[str, float]) -> None:
 
 @KINDS
 @pytest.mark.parametrize(
-    ("window", "xi"), [(None, None), (0, None), (1, None), (5, None), (20, None), (None, 0.3), (None, 0.85)]
+    ("window", "xi"),
+    [(None, None), (0, None), (1, None), (5, None), (20, None), (None, 0.3), (None, 0.85)],
 )
 @pytest.mark.parametrize(("c", "beta", "start"), [(0.5, 0.5, 1.0), (0.1, 0.9, 8.0)])
 def test_nonmonotone_searches_for_any_setting(
     kind: str, c: float, beta: float, start: float, window: int | None, xi: float | None
 ) -> None:
     p = problem(kind)
-    reference = Grippo(window) if window is not None else Current() if xi is None else ZhangHager(xi)
-    rule = LineSearch(Armijo(c), Restart(), reference, shrink=beta, start=start, failure=Nudge(1e-6), slack=0.0)
+    reference = (
+        Grippo(window) if window is not None else Current() if xi is None else ZhangHager(xi)
+    )
+    rule = LineSearch(
+        Armijo(c), Restart(), reference, shrink=beta, start=start, failure=Nudge(1e-6), slack=0.0
+    )
     same(p, rule, literal.nonmonotone(p, STEPS, c, beta, start, window, xi))
 
 
@@ -197,7 +234,9 @@ def test_salsa_equals_its_literal_version(kind: str, beta: float, rarest: int) -
     same(p, rule, expected)
 
 
-def softmax_goldstein(w: np.ndarray, data: literal.Batch, c: float, start: float, grows: bool) -> np.ndarray:
+def softmax_goldstein(
+    w: np.ndarray, data: literal.Batch, c: float, start: float, grows: bool
+) -> np.ndarray:
     """Five full-batch steps of the SLS optimiser with Goldstein's conditions on softmax regression, 4 -> 3 with bias."""
     x, y = data
 
@@ -232,7 +271,8 @@ def softmax_goldstein(w: np.ndarray, data: literal.Batch, c: float, start: float
 
 @pytest.mark.parametrize("extrapolated", [False, True])
 @pytest.mark.parametrize(
-    ("c", "start", "grows"), [(0.1, 1.0, False), (0.1, 1.0, True), (0.25, 0.01, False), (0.4, 20.0, True)]
+    ("c", "start", "grows"),
+    [(0.1, 1.0, False), (0.1, 1.0, True), (0.25, 0.01, False), (0.4, 20.0, True)],
 )
 @pytest.mark.parametrize("executor", [Sequential(), Cohort()], ids=["sequential", "cohort"])
 def test_the_federated_program_with_goldstein_clients(
@@ -242,7 +282,10 @@ def test_the_federated_program_with_goldstein_clients(
     clients = [(np.array(d["X"]), np.array(d["y"])) for d in data["data"]["clients"]]
     schedule = data["settings"]["schedule"]
     expected = literal.federated(
-        clients, schedule, lambda w, own: softmax_goldstein(w, own, c, start, grows), 1e-3 if extrapolated else None
+        clients,
+        schedule,
+        lambda w, own: softmax_goldstein(w, own, c, start, grows),
+        1e-3 if extrapolated else None,
     )
     method = authors.fedexpsls_goldstein if extrapolated else authors.fedsls_goldstein
     algorithm = method(c=c, start=start, reset=Grow(2.0, per=500) if grows else Keep())
@@ -253,6 +296,10 @@ def test_the_federated_program_with_goldstein_clients(
     task = Task(algorithm, ModuleModel(module), federation, Plan(50, 5, order=InOrder()))
     simulation = Simulation(task, 3, Given(tuple(map(tuple, schedule))), executor)
     rounds = list(simulation.run(simulation.begin(len(schedule)), Store(), len(schedule)))
-    np.testing.assert_allclose([s.x.numpy() for s, _ in rounds], expected["w"], rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose([s.readout.numpy() for s, _ in rounds], expected["evaluated"], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        [s.x.numpy() for s, _ in rounds], expected["w"], rtol=1e-11, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        [s.readout.numpy() for s, _ in rounds], expected["evaluated"], rtol=1e-11, atol=1e-11
+    )
     np.testing.assert_allclose([r.eta_g for _, r in rounds], expected["eta_g"], rtol=1e-11)

@@ -61,7 +61,9 @@ def library(
 
 
 def assert_same(
-    found: list[tuple[Array, Array, float]], expected: Iterator[tuple[Array, float]], close: float = 1e-12
+    found: list[tuple[Array, Array, float]],
+    expected: Iterator[tuple[Array, float]],
+    close: float = 1e-12,
 ) -> None:
     wanted = list(expected)
     for (w, _, eta_g), (want, want_eta) in zip(found, wanted, strict=True):
@@ -102,7 +104,9 @@ def amsgrad(eta: float, beta1: float, beta2: float, eps: float, option: int) -> 
 def test_fedams_equals_its_box(option: int, kind: str, executor: Executor) -> None:
     p = problem(kind)
     algorithm = zoo.fedams(ETA_L, 0.2, 0.7, 0.8, 1e-3, floor=option == 1)
-    assert_same(library(p, algorithm, executor), sgd_rounds(p, amsgrad(0.2, 0.7, 0.8, 1e-3, option)))
+    assert_same(
+        library(p, algorithm, executor), sgd_rounds(p, amsgrad(0.2, 0.7, 0.8, 1e-3, option))
+    )
 
 
 def hyper_g() -> Step:
@@ -187,7 +191,9 @@ def test_feddog_equals_its_box_and_ships_the_polynomial_mean(kind: str, executor
     weights = np.ones(1)  # of x_1 .. x_t; the recursion w_t = 9 / (8 + t) unrolled
     for t in range(2, len(expected) + 1):
         weights = np.append(weights * (1 - 9 / (8 + t)), 9 / (8 + t))
-    np.testing.assert_allclose(found[-1][1], weights @ np.array([w for w, _ in expected]), rtol=1e-12)
+    np.testing.assert_allclose(
+        found[-1][1], weights @ np.array([w for w, _ in expected]), rtol=1e-12
+    )
 
 
 @EXECUTORS
@@ -203,7 +209,11 @@ def test_nastya_equals_its_box(kind: str, executor: Executor) -> None:
                 a, y = p.clients[i]
                 v, n = x.copy(), 0
                 for first in range(0, len(y), BATCH):
-                    v, n = v - gamma * p.gradient(v, a[first : first + BATCH], y[first : first + BATCH]), n + 1
+                    v, n = (
+                        v
+                        - gamma * p.gradient(v, a[first : first + BATCH], y[first : first + BATCH]),
+                        n + 1,
+                    )
                 g.append((x - v) / (gamma * n))
             x = x - eta * np.mean(g, 0)
             yield x, eta
@@ -282,7 +292,10 @@ def test_fedexprox_equals_its_box(rule: str, kind: str, executor: Executor) -> N
             points = [proximal_point(p, i, w, gamma, kind) for i in S]
             D = [point - w for point in points]
             mean = np.mean(D, 0)
-            envelopes = [p.loss(z, *p.clients[i]) + d @ d / (2 * gamma) for i, z, d in zip(S, points, D, strict=True)]
+            envelopes = [
+                p.loss(z, *p.clients[i]) + d @ d / (2 * gamma)
+                for i, z, d in zip(S, points, D, strict=True)
+            ]
             alpha = {
                 "constant": 1.3,
                 "grads": np.mean([d @ d for d in D]) / (mean @ mean),
@@ -343,8 +356,12 @@ def test_newton_client_sees_all_samples_of_its_batches() -> None:
     """One gradient step on the joined batches is one on the full loss."""
     p = problem("logistic")
     newton = zoo.fednew(1.0, 0.0)
-    far = replace(newton, local=replace(newton.local, terms=(replace(newton.local.terms[0], mu=1e9),)))
-    algorithm = replace(far, server=replace(far.server, step=1e9))  # H + 1e9 I is 1e9 I: a gradient step
+    far = replace(
+        newton, local=replace(newton.local, terms=(replace(newton.local.terms[0], mu=1e9),))
+    )
+    algorithm = replace(
+        far, server=replace(far.server, step=1e9)
+    )  # H + 1e9 I is 1e9 I: a gradient step
     (w, _, _), *_ = library(p, algorithm, EXECUTORS.args[1][0], EPOCH, ALL)
     expected = -np.mean([p.gradient(np.zeros(DIM), *c) for c in p.clients], 0)
     np.testing.assert_allclose(w, expected, rtol=1e-7)

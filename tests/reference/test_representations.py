@@ -20,13 +20,17 @@ from fedstep.server.clients import Given
 
 SIZES, BATCH, K, ETA = (7, 5, 12, 9), 4, 5, 0.2
 SCHEDULE = ((0, 1, 2), (2, 3), (0, 1, 2, 3), (1, 3), (0, 2))
-EXECUTORS = pytest.mark.parametrize("executor", [Sequential(), Cohort()], ids=["sequential", "cohort"])
+EXECUTORS = pytest.mark.parametrize(
+    "executor", [Sequential(), Cohort()], ids=["sequential", "cohort"]
+)
 
 
 def network():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3)).double()
+        return torch.nn.Sequential(
+            torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3)
+        ).double()
 
 
 def data():
@@ -86,7 +90,11 @@ def moon(mu, tau):
                 z, z_glob, z_prev = net[:2](x), server[:2](x).detach(), previous[:2](x).detach()
                 near = torch.exp(functional.cosine_similarity(z, z_glob) / tau)
                 far = torch.exp(functional.cosine_similarity(z, z_prev) / tau)
-                sgd(net, functional.cross_entropy(net[2](z), y) + mu * -torch.log(near / (near + far)).mean())
+                sgd(
+                    net,
+                    functional.cross_entropy(net[2](z), y)
+                    + mu * -torch.log(near / (near + far)).mean(),
+                )
             last[i] = net
             ends.append(net)
         server = mean_of(ends)
@@ -110,7 +118,9 @@ def fedproto(weight, personal):
             for x, y in batches(*clients[i]):
                 z = net[:2](x)
                 loss = functional.cross_entropy(net[2](z), y)
-                wanted = torch.stack([prototypes.get(int(c), z[k].detach()) for k, c in enumerate(y)])
+                wanted = torch.stack(
+                    [prototypes.get(int(c), z[k].detach()) for k, c in enumerate(y)]
+                )
                 for k, c in enumerate(y):
                     sums.setdefault(int(c), []).append(z[k].detach())
                 sgd(net, loss + weight * functional.mse_loss(z, wanted))
@@ -126,7 +136,9 @@ def fedproto(weight, personal):
 @pytest.mark.parametrize("row_by_row", [False, True])
 @pytest.mark.parametrize("personal", [False, True])
 def test_fedproto_equals_its_box(executor, personal, row_by_row):
-    assert_same(walk(zoo.fedproto(ETA, 3.0, personal), executor, row_by_row), fedproto(3.0, personal))
+    assert_same(
+        walk(zoo.fedproto(ETA, 3.0, personal), executor, row_by_row), fedproto(3.0, personal)
+    )
 
 
 def test_embeddings_of_a_block_are_those_of_its_rows():
@@ -134,7 +146,10 @@ def test_embeddings_of_a_block_are_those_of_its_rows():
     points = torch.stack([model.init(), 2 * model.init()])
     mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     block = Batch(
-        (torch.stack([x[:6], x[6:]]), torch.stack([y[:6], y[6:]])), torch.ones(2), torch.zeros(2).long(), mask
+        (torch.stack([x[:6], x[6:]]), torch.stack([y[:6], y[6:]])),
+        torch.ones(2),
+        torch.zeros(2).long(),
+        mask,
     )
     together = model(points, block)
     model.row_by_row = True
@@ -144,7 +159,9 @@ def test_embeddings_of_a_block_are_those_of_its_rows():
             with torch.no_grad():
                 for p in net.parameters():
                     p *= i + 1
-            assert torch.allclose(out.embedding[i][mask[i]], net[:2](block.fields[0][i][mask[i]]), atol=1e-14)
+            assert torch.allclose(
+                out.embedding[i][mask[i]], net[:2](block.fields[0][i][mask[i]]), atol=1e-14
+            )
     assert model(points[0], block.row(0)).embedding.shape == (6, 4)
     assert ModuleModel(network())(points, block).embedding is None
 

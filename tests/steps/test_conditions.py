@@ -18,7 +18,14 @@ from torch import Tensor
 from fedstep.core.errors import InputError
 from fedstep.core.vec import dot, norm_sq
 from fedstep.steps.cadence import Settled
-from fedstep.steps.conditions import Armijo, Condition, Goldstein, ImprovedGoldstein, StrongWolfe, Wolfe
+from fedstep.steps.conditions import (
+    Armijo,
+    Condition,
+    Goldstein,
+    ImprovedGoldstein,
+    StrongWolfe,
+    Wolfe,
+)
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.proposals import Bisect, Factors, Secant
 from fedstep.steps.references import Grippo, Reference, Smoothed, ZhangHager
@@ -28,7 +35,13 @@ from fedstep.steps.search import LineSearch
 from fedstep.steps.trial import Trial
 
 SCIPY = Path(__file__).parents[1] / "oracles" / "extracts" / "scipy_wolfe.json"
-CONDITIONS = (Armijo(0.1), Goldstein(0.2), ImprovedGoldstein(), Wolfe(0.1, 0.5), StrongWolfe(0.1, 0.3))
+CONDITIONS = (
+    Armijo(0.1),
+    Goldstein(0.2),
+    ImprovedGoldstein(),
+    Wolfe(0.1, 0.5),
+    StrongWolfe(0.1, 0.3),
+)
 EVERY = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda c: type(c).__name__)
 
 
@@ -66,7 +79,9 @@ class Curves:
 
 
 def search(
-    rule: LineSearch, poly: Sequence[float] | Sequence[Sequence[float]], dtype: torch.dtype = torch.float64
+    rule: LineSearch,
+    poly: Sequence[float] | Sequence[Sequence[float]],
+    dtype: torch.dtype = torch.float64,
 ) -> tuple[Outcome, dict[str, Tensor], Curves]:
     """A first search along each polynomial, one client or a block; the slope at 0 is the linear coefficient."""
     p = torch.tensor(poly, dtype=dtype)
@@ -106,9 +121,9 @@ def holds(condition: Condition, poly: Sequence[float], eta: float) -> bool:
     return enough
 
 
-quartics = st.tuples(st.floats(-3, 3), st.floats(-5, -0.1), st.floats(-2, 20), st.floats(-3, 3), st.floats(0.5, 5)).map(
-    list
-)
+quartics = st.tuples(
+    st.floats(-3, 3), st.floats(-5, -0.1), st.floats(-2, 20), st.floats(-3, 3), st.floats(0.5, 5)
+).map(list)
 
 
 @EVERY
@@ -117,7 +132,9 @@ quartics = st.tuples(st.floats(-3, 3), st.floats(-5, -0.1), st.floats(-2, 20), s
 def test_an_accepted_step_satisfies_its_condition(
     condition: Condition, poly: list[float], start: float, shrink: float
 ) -> None:
-    rule = LineSearch(condition, max_step=inf, start=start, shrink=shrink, trials=400, tolerance=1e-12)
+    rule = LineSearch(
+        condition, max_step=inf, start=start, shrink=shrink, trials=400, tolerance=1e-12
+    )
     outcome, _, curves = search(rule, poly)
     assert not outcome.failed
     assert holds(condition, poly, float(outcome.step))
@@ -144,7 +161,9 @@ def test_a_block_and_its_clients_one_by_one_give_the_same_numbers(
 
 @settings(deadline=None, max_examples=60)
 @given(curvature=st.floats(0.05, 50), c=st.floats(0.01, 0.49), start=st.floats(1e-3, 100))
-def test_goldstein_accepts_an_interval_of_steps_on_a_parabola(curvature: float, c: float, start: float) -> None:
+def test_goldstein_accepts_an_interval_of_steps_on_a_parabola(
+    curvature: float, c: float, start: float
+) -> None:
     # f - f(0) = -eta + L eta^2 / 2 lies between -(1 - c) eta and -c eta exactly for 2 c / L <= eta <= 2 (1 - c) / L
     rule = LineSearch(Goldstein(c), max_step=inf, start=start, trials=300)
     outcome, _, _ = search(rule, parabola(curvature))
@@ -155,14 +174,20 @@ def test_goldstein_accepts_an_interval_of_steps_on_a_parabola(curvature: float, 
 
 @settings(deadline=None, max_examples=60)
 @given(curvature=st.floats(0.05, 50), start=st.floats(1e-3, 100))
-def test_the_secant_step_finds_the_minimum_of_a_parabola_in_two_trials(curvature: float, start: float) -> None:
-    outcome, _, _ = search(LineSearch(ImprovedGoldstein(), max_step=inf, start=start), parabola(curvature))
+def test_the_secant_step_finds_the_minimum_of_a_parabola_in_two_trials(
+    curvature: float, start: float
+) -> None:
+    outcome, _, _ = search(
+        LineSearch(ImprovedGoldstein(), max_step=inf, start=start), parabola(curvature)
+    )
     assert int(outcome.trials) <= 2
     if int(outcome.trials) == 2:
         assert float(outcome.step) == pytest.approx(1 / curvature, rel=1e-6)
 
 
-def literal_improved_goldstein(poly: list[float], eta: float, beta: float, factor: float) -> list[float]:
+def literal_improved_goldstein(
+    poly: list[float], eta: float, beta: float, factor: float
+) -> list[float]:
     """The trials of the published search."""
     low, high, tried = 0.0, inf, []
     for k in range(100):
@@ -183,11 +208,20 @@ def literal_improved_goldstein(poly: list[float], eta: float, beta: float, facto
 
 
 @settings(deadline=None, max_examples=100)
-@given(poly=quartics, start=st.floats(0.1, 50), beta=st.floats(0.02, 0.24), factor=st.floats(1.5, 10))
+@given(
+    poly=quartics, start=st.floats(0.1, 50), beta=st.floats(0.02, 0.24), factor=st.floats(1.5, 10)
+)
 def test_improved_goldstein_makes_the_published_trials(
     poly: list[float], start: float, beta: float, factor: float
 ) -> None:
-    rule = LineSearch(ImprovedGoldstein(beta), Keep(), max_step=inf, start=start, proposal=Secant(factor), slack=0.0)
+    rule = LineSearch(
+        ImprovedGoldstein(beta),
+        Keep(),
+        max_step=inf,
+        start=start,
+        proposal=Secant(factor),
+        slack=0.0,
+    )
     _, _, curves = search(rule, poly)
     expected = literal_improved_goldstein(poly, start, beta, factor)
     assert [eta for (eta,) in curves.values] == pytest.approx(expected, rel=1e-5)
@@ -197,8 +231,18 @@ def test_a_step_that_gains_more_than_the_slope_promised_is_good_for_improved_gol
     None
 ):
     concave = [0.0, -1.0, -1.0, 0.0, 0.05]  # at 1: f = -1.95, mu = 1.95
-    assert float(search(LineSearch(ImprovedGoldstein(), Keep(), max_step=inf, start=1.0), concave)[0].step) == 1.0
-    assert float(search(LineSearch(Goldstein(), Keep(), max_step=inf, start=1.0), concave)[0].step) > 1.0
+    assert (
+        float(
+            search(LineSearch(ImprovedGoldstein(), Keep(), max_step=inf, start=1.0), concave)[
+                0
+            ].step
+        )
+        == 1.0
+    )
+    assert (
+        float(search(LineSearch(Goldstein(), Keep(), max_step=inf, start=1.0), concave)[0].step)
+        > 1.0
+    )
 
 
 def test_every_strong_wolfe_step_of_scipy_is_accepted_at_once() -> None:
@@ -206,7 +250,9 @@ def test_every_strong_wolfe_step_of_scipy_is_accepted_at_once() -> None:
     assert {c["kind"] for c in cases} == {"quadratic", "quartic", "valleys"}
     for case in cases:
         for kind in (Wolfe, StrongWolfe):
-            rule = LineSearch(kind(case["c"], case["c2"]), Restart(), max_step=inf, start=case["step"])
+            rule = LineSearch(
+                kind(case["c"], case["c2"]), Restart(), max_step=inf, start=case["step"]
+            )
             outcome, _, _ = search(rule, case["poly"])
             assert (float(outcome.step), int(outcome.trials)) == (case["step"], 1)
 
@@ -220,7 +266,9 @@ def test_strong_wolfe_accepts_where_scipy_does_and_by_the_same_inequalities() ->
 
 
 def test_scipy_and_strong_wolfe_agree_on_new_polynomials() -> None:
-    optimize = pytest.importorskip("scipy.optimize", reason="scipy is no dependency; the recorded cases were tested")
+    optimize = pytest.importorskip(
+        "scipy.optimize", reason="scipy is no dependency; the recorded cases were tested"
+    )
     for seed in range(20):
         g = torch.Generator().manual_seed(seed)
         a, b, s = (5 * torch.rand(3, generator=g, dtype=torch.float64) + 0.1).tolist()
@@ -236,7 +284,11 @@ def test_scipy_and_strong_wolfe_agree_on_new_polynomials() -> None:
         )[0]
         condition = StrongWolfe(0.1, 0.4)
         assert holds(condition, poly, found)
-        assert holds(condition, poly, float(search(LineSearch(condition, max_step=inf, start=1.0), poly)[0].step))
+        assert holds(
+            condition,
+            poly,
+            float(search(LineSearch(condition, max_step=inf, start=1.0), poly)[0].step),
+        )
 
 
 def test_the_slope_is_asked_for_only_where_the_value_passed_and_is_counted() -> None:
@@ -314,13 +366,23 @@ def test_a_drop_that_is_all_rounding_does_not_make_a_step_too_short(condition: C
 
     one, f = torch.ones(1), torch.tensor(1.0)
     rule = LineSearch(condition, Keep(), max_step=10.0, start=0.1)
-    outcome, _ = rule.search(Rounded(f.reshape(1), f), 0 * one, f, 1e-6 * one, -1e-6 * one, rule.init(one))
+    outcome, _ = rule.search(
+        Rounded(f.reshape(1), f), 0 * one, f, 1e-6 * one, -1e-6 * one, rule.init(one)
+    )
     assert (float(outcome.step), int(outcome.trials)) == (pytest.approx(0.1), 1)
 
 
 def test_the_program_repeats_the_cap_until_the_trials_are_used_up_and_stays_there() -> None:
     factors = Factors(2.0, cap=0.5, floor=1e-8)
-    rule = LineSearch(Goldstein(), Keep(), max_step=inf, start=0.2, trials=5, failure=LastTrial(), proposal=factors)
+    rule = LineSearch(
+        Goldstein(),
+        Keep(),
+        max_step=inf,
+        start=0.2,
+        trials=5,
+        failure=LastTrial(),
+        proposal=factors,
+    )
     outcome, after, curves = search(rule, [0.0, -1.0, 1e-3])
     assert [e for (e,) in curves.values] == [0.2, 0.4, 0.5, 0.5, 0.5]
     assert (float(outcome.step), float(after["step"]), bool(outcome.failed)) == (0.5, 0.5, True)
@@ -333,12 +395,16 @@ def test_the_last_trial_is_not_taken_where_its_loss_was_not_finite() -> None:
 
 
 def test_bisection_grows_by_its_own_factor_and_halves_once_both_sides_are_known() -> None:
-    rule = LineSearch(Goldstein(0.45), Keep(), max_step=inf, start=0.1, shrink=0.9, proposal=Bisect(4.0))
+    rule = LineSearch(
+        Goldstein(0.45), Keep(), max_step=inf, start=0.1, shrink=0.9, proposal=Bisect(4.0)
+    )
     _, _, curves = search(rule, parabola(1.0))  # good: [0.9, 1.1]
     assert [e for (e,) in curves.values] == pytest.approx([0.1, 0.4, 1.6, 1.0])
 
 
-def trial_of(reference: Reference, losses: list[float], slope: float = -1.0) -> list[tuple[float, float]]:
+def trial_of(
+    reference: Reference, losses: list[float], slope: float = -1.0
+) -> list[tuple[float, float]]:
     """The lines a reference gives for a sequence of losses."""
     state = reference.init(torch.zeros(1, dtype=torch.float64))
     lines = []
@@ -349,7 +415,13 @@ def trial_of(reference: Reference, losses: list[float], slope: float = -1.0) -> 
 
 
 def test_grippo_compares_with_the_largest_of_the_window() -> None:
-    assert [v for v, _ in trial_of(Grippo(2), [5.0, 1.0, 2.0, 0.5, 0.1])] == [5.0, 5.0, 5.0, 2.0, 2.0]
+    assert [v for v, _ in trial_of(Grippo(2), [5.0, 1.0, 2.0, 0.5, 0.1])] == [
+        5.0,
+        5.0,
+        5.0,
+        2.0,
+        2.0,
+    ]
 
 
 @pytest.mark.parametrize("reference", [Grippo(2), ZhangHager(), Smoothed(0.5)])
@@ -361,7 +433,9 @@ def test_a_loss_that_is_not_finite_is_not_remembered(reference: Reference, bad: 
 
 def test_zhang_hager_is_the_weighted_mean_or_the_loss_where_that_is_larger() -> None:
     # xi 1/2: C = 4, then (4/2 + 1) / (3/2) = 2, then (3/4 * 2 + 7) / (7/4) = 34/7 < 7
-    assert [v for v, _ in trial_of(ZhangHager(0.5), [4.0, 1.0, 7.0])] == pytest.approx([4.0, 2.0, 7.0])
+    assert [v for v, _ in trial_of(ZhangHager(0.5), [4.0, 1.0, 7.0])] == pytest.approx(
+        [4.0, 2.0, 7.0]
+    )
 
 
 @settings(deadline=None, max_examples=50)
@@ -372,12 +446,22 @@ def test_zhang_hager_is_the_weighted_mean_or_the_loss_where_that_is_larger() -> 
 def test_the_smoothed_line_is_the_inequality_of_the_running_means(
     beta: float, c: float, eta: float, f: float, new: float, slope: float, gain: float, steep: float
 ) -> None:
-    state = {"gain": torch.tensor(gain, dtype=torch.float64), "steepness": torch.tensor(steep, dtype=torch.float64)}
+    state = {
+        "gain": torch.tensor(gain, dtype=torch.float64),
+        "steepness": torch.tensor(steep, dtype=torch.float64),
+    }
     at = torch.tensor([f, slope], dtype=torch.float64)
     line, decline, _ = Smoothed(beta)(*at, state)
     h, s = beta * gain + (1 - beta) * (f - new), beta * steep - (1 - beta) * slope
     if abs(h - c * eta * s) > 1e-9:
-        trial = Trial(torch.tensor(eta).double(), torch.tensor(new).double(), *at, line, decline, torch.zeros(()))
+        trial = Trial(
+            torch.tensor(eta).double(),
+            torch.tensor(new).double(),
+            *at,
+            line,
+            decline,
+            torch.zeros(()),
+        )
         assert bool(trial.below(c)) == (h >= c * eta * s)
 
 
@@ -389,7 +473,11 @@ def test_the_reference_relaxes_the_decrease_but_not_what_is_too_short() -> None:
     one = torch.ones(1, dtype=torch.float64)
     high, _ = rule.search(Curves(p, torch.ones(())), 0 * one, p[0], one, -one, after)
     # 1 - e + e^2 / 2 <= 9 - e / 4 up to 4.82: 8 * 0.9^5 = 4.72 is the sixth trial; 1.5 is the longest without the memory
-    assert (float(high.step), int(high.trials), bool(high.failed)) == (pytest.approx(8 * 0.9**5), 6, False)
+    assert (float(high.step), int(high.trials), bool(high.failed)) == (
+        pytest.approx(8 * 0.9**5),
+        6,
+        False,
+    )
     # at 1 the loss is 1/2: above f - 3/4, far below 9 - 3/4; not too short
     near = replace(rule, start=1.0)
     good, _ = near.search(Curves(p, torch.ones(())), 0 * one, p[0], one, -one, after)
@@ -401,7 +489,12 @@ def test_between_searches_the_guess_is_taken_untested_and_not_remembered() -> No
     p = torch.tensor(parabola(1.0), dtype=torch.float64)
     one, state = torch.ones(1, dtype=torch.float64), rule.init(torch.ones(1, dtype=torch.float64))
     state = {**state, "cadence.steps": torch.tensor(9.0), "cadence.since": torch.tensor(0.0)}
-    state = {**state, "cadence.fast": torch.tensor(1.0), "cadence.slow": torch.tensor(1.0), "step": torch.tensor(0.7)}
+    state = {
+        **state,
+        "cadence.fast": torch.tensor(1.0),
+        "cadence.slow": torch.tensor(1.0),
+        "step": torch.tensor(0.7),
+    }
     taken = []
     for _ in range(6):
         outcome, state = rule.search(Curves(p, torch.ones(())), 0 * one, p[0], one, -one, state)
@@ -410,7 +503,8 @@ def test_between_searches_the_guess_is_taken_untested_and_not_remembered() -> No
 
 
 @pytest.mark.parametrize(
-    ("fast", "slow", "pause"), [(1.0, 1.0, 10), (1.05, 1.0, 10), (1.0, 1.05, 10), (1.25, 1.0, 4), (1.0, 1.25, 4)]
+    ("fast", "slow", "pause"),
+    [(1.0, 1.0, 10), (1.05, 1.0, 10), (1.0, 1.05, 10), (1.25, 1.0, 4), (1.0, 1.25, 4)],
 )
 def test_the_pause_between_searches_depends_on_the_ratio_of_the_means_either_way(
     fast: float, slow: float, pause: int
@@ -442,7 +536,9 @@ def test_a_loss_at_its_lower_bound_is_not_searched() -> None:
     assert float(after["step"]) == 10.0
 
 
-POLYAK = pytest.mark.parametrize("rule", [Polyak(max_step=1.0), Polyak(reset=Keep(), start=1.0), DecreasingPolyak()])
+POLYAK = pytest.mark.parametrize(
+    "rule", [Polyak(max_step=1.0), Polyak(reset=Keep(), start=1.0), DecreasingPolyak()]
+)
 
 
 @POLYAK
@@ -463,7 +559,9 @@ def test_polyak_takes_no_step_where_there_is_none_to_take_and_goes_on_afterwards
 ) -> None:
     one = torch.ones(1, dtype=torch.float64)
     phi = Curves(torch.zeros(2), torch.ones(()))
-    outcome, state = rule.search(phi, 0 * one, torch.tensor(f).double(), g * one, d * one, rule.init(one))
+    outcome, state = rule.search(
+        phi, 0 * one, torch.tensor(f).double(), g * one, d * one, rule.init(one)
+    )
     assert float(outcome.step) == 0.0
     outcome, _ = rule.search(phi, 0 * one, torch.tensor(0.2).double(), one, -one, state)
     assert float(outcome.step) > 0.1
@@ -473,7 +571,12 @@ def test_polyak_reaches_the_lower_bound_of_a_line() -> None:
     one = torch.ones(1, dtype=torch.float64)
     rule = Polyak(1.0, lower=0.5)
     outcome, _ = rule.search(
-        Curves(torch.zeros(2), torch.ones(())), 0 * one, torch.tensor(2.0), 3 * one, -3 * one, rule.init(one)
+        Curves(torch.zeros(2), torch.ones(())),
+        0 * one,
+        torch.tensor(2.0),
+        3 * one,
+        -3 * one,
+        rule.init(one),
     )
     assert 2.0 - 9.0 * float(outcome.step) == pytest.approx(0.5)
 
@@ -505,7 +608,9 @@ def test_a_search_gives_up_where_too_short_and_too_long_meet_and_takes_the_short
     one = torch.ones(1, dtype=torch.float64)
     for failure, expected in ((Settle(), (0.8, 0.8)), (Skip(), (0.0, 4.0))):
         rule = LineSearch(Goldstein(), Keep(), max_step=8.0, start=4.0, shrink=0.5, failure=failure)
-        outcome, after = rule.search(Cliff(p, torch.ones(())), 0 * one, p[0], one, -one, rule.init(one))
+        outcome, after = rule.search(
+            Cliff(p, torch.ones(())), 0 * one, p[0], one, -one, rule.init(one)
+        )
         assert bool(outcome.failed)
         assert int(outcome.trials) < 20
         assert (float(outcome.step), float(after["step"])) == pytest.approx(expected, rel=1e-3)

@@ -28,7 +28,9 @@ from fedstep.steps.trial import aimed
 def quadratics(*curvatures: float) -> tuple[FunctionModel, Federation]:
     """One client a curvature, f_i = L_i / 2 |x|^2 in two dimensions."""
     one = torch.ones(4, dtype=torch.float64)
-    model = FunctionModel(lambda x, batch: 0.5 * batch.targets * (x**2).sum(), torch.tensor([1.0, -2.0]).double())
+    model = FunctionModel(
+        lambda x, batch: 0.5 * batch.targets * (x**2).sum(), torch.tensor([1.0, -2.0]).double()
+    )
     return model, Federation.of([(one, L * one) for L in curvatures])
 
 
@@ -40,7 +42,11 @@ def run(search: LineSearch, *curvatures: float, rounds=3, executor=None):
 
 
 def test_the_aimed_step_has_that_quotient_on_a_parabola():
-    eta, slope, bend = torch.tensor([0.5, 2.0]), torch.tensor([-3.0, -1.0]), torch.tensor([4.0, 0.7])
+    eta, slope, bend = (
+        torch.tensor([0.5, 2.0]),
+        torch.tensor([-3.0, -1.0]),
+        torch.tensor([4.0, 0.7]),
+    )
     quotient = (slope * eta + bend / 2 * eta**2) / (eta * slope)
     step = aimed(eta, quotient, 0.3)
     assert torch.allclose((slope * step + bend / 2 * step**2) / (step * slope), torch.tensor(0.3))
@@ -71,7 +77,9 @@ def test_the_fitted_mean_forgets():
     state = {"log": torch.tensor(2.0).log()}
     from fedstep.steps.trial import Took
 
-    took = Took(torch.tensor(1), torch.tensor(8.0), torch.tensor(0.5))  # the fitted step is 8 itself
+    took = Took(
+        torch.tensor(1), torch.tensor(8.0), torch.tensor(0.5)
+    )  # the fitted step is 8 itself
     assert reset.after(took, state)["log"].exp() == pytest.approx(4.0)
     first = reset.after(took, {"log": torch.tensor(torch.nan)})["log"].exp()
     assert first == pytest.approx(8.0)
@@ -80,7 +88,9 @@ def test_the_fitted_mean_forgets():
 
 
 def test_a_search_that_begins_far_too_long_needs_few_trials():
-    plain, quick = (LineSearch(Armijo(0.1), Keep(), max_step=1000.0, proposal=p) for p in (None, Parabola()))
+    plain, quick = (
+        LineSearch(Armijo(0.1), Keep(), max_step=1000.0, proposal=p) for p in (None, Parabola())
+    )
     trials = [run(s, 1.0, rounds=1)[0][1].forwards - 4 for s in (plain, quick)]
     assert trials[0] > 60
     assert trials[1] <= 4 + 3  # 1000, 100, 10 and the fitted step, then one a step
@@ -88,7 +98,8 @@ def test_a_search_that_begins_far_too_long_needs_few_trials():
 
 def test_a_refused_trial_that_is_not_finite_is_cut_by_the_smallest_factor():
     model = FunctionModel(
-        lambda x, batch: torch.where(x.abs().sum() > 5, torch.nan, 1.0) * (x**2).sum(), torch.ones(1).double()
+        lambda x, batch: torch.where(x.abs().sum() > 5, torch.nan, 1.0) * (x**2).sum(),
+        torch.ones(1).double(),
     )  # curvature 2
     federation = Federation.of([(torch.ones(1), torch.ones(1))])
     search = LineSearch(Armijo(0.1), Keep(), max_step=1000.0, proposal=Parabola(aim=0.3))
@@ -104,7 +115,9 @@ def test_the_cohorts_geometric_mean_travels_with_the_model(executor):
     (server, _), (_, second), *_ = run(search, 0.9, 7.0, executor=executor)
     # accepted from 8 downwards by halves: at most 2 (1 - c) / L, which is 1.33 and 0.17: 1 and 0.125
     assert float(server.shared["step.start"]) == pytest.approx((1 * 0.125) ** 0.5)
-    assert second.steps[4] == pytest.approx((1 * 0.125) ** 0.5)  # the first client keeps the start it was sent
+    assert second.steps[4] == pytest.approx(
+        (1 * 0.125) ** 0.5
+    )  # the first client keeps the start it was sent
     assert second.bytes_down == 2 * (2 * 8 + 8)
     assert second.bytes_up == 2 * (2 * 8 + 8)
 
@@ -147,7 +160,9 @@ def test_a_small_network_needs_about_one_trial_a_step_and_learns_as_fast():
         net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
     ends = {}
     for name in ("fedsls", "fedsls_lean"):
-        sim = Simulation(Task(build(name), ModuleModel(net), Federation.of(clients), Plan(10, 6)), 6)
+        sim = Simulation(
+            Task(build(name), ModuleModel(net), Federation.of(clients), Plan(10, 6)), 6
+        )
         ends[name] = [row for _, row in sim.run(sim.begin(15), Store(), 15)]
     late = [row.trials for row in ends["fedsls_lean"][5:]]
     assert sum(late) / len(late) <= 1.25

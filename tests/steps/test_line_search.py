@@ -27,7 +27,9 @@ from fedstep.steps.resets import Grow, Keep, Nudge, Reset, Restart, Skip
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import LineSearch
 
-RESETS = pytest.mark.parametrize("reset", [Keep(), Restart(), Grow(2.0)], ids=lambda r: type(r).__name__)
+RESETS = pytest.mark.parametrize(
+    "reset", [Keep(), Restart(), Grow(2.0)], ids=lambda r: type(r).__name__
+)
 Value = Callable[[Tensor, Tensor], Tensor]  # of (eta, row numbers)
 
 
@@ -51,7 +53,9 @@ class Line:
 
     def __call__(self, eta: Tensor, rows: Tensor | None = None) -> Tensor:
         self.asked.append((eta.reshape(-1).tolist(), None if rows is None else rows.tolist()))
-        return self.value(eta, torch.arange(eta.numel()).reshape(eta.shape) if rows is None else rows)
+        return self.value(
+            eta, torch.arange(eta.numel()).reshape(eta.shape) if rows is None else rows
+        )
 
     @property
     def etas(self) -> list[float]:
@@ -90,7 +94,9 @@ def search(
         state = {**state, "step": torch.full_like(loss, last)}
     before = {name: v.clone() for name, v in state.items()}
     outcome, after = rule.search(line, torch.zeros_like(gradient), loss, gradient, direction, state)
-    assert all(torch.equal(before[name], v) for name, v in state.items()), "the state given was changed"
+    assert all(torch.equal(before[name], v) for name, v in state.items()), (
+        "the state given was changed"
+    )
     return outcome, after["step"], line
 
 
@@ -103,25 +109,35 @@ def test_keep_first_tries_the_last_step() -> None:
 
 
 def test_restart_first_tries_the_start_value() -> None:
-    _, _, line = search(LineSearch(reset=Restart(), max_step=10.0, start=4.0), below(inf), last=3.0, share=0.5)
+    _, _, line = search(
+        LineSearch(reset=Restart(), max_step=10.0, start=4.0), below(inf), last=3.0, share=0.5
+    )
     assert line.etas == [4.0]
 
 
 def test_grow_first_tries_the_last_step_times_factor_to_the_batch_share() -> None:
     # 3 * 16^(1/4) = 6
-    _, _, line = search(LineSearch(reset=Grow(16.0), max_step=10.0), below(inf), last=3.0, share=0.25)
+    _, _, line = search(
+        LineSearch(reset=Grow(16.0), max_step=10.0), below(inf), last=3.0, share=0.25
+    )
     assert line.etas == [pytest.approx(6.0, rel=1e-15)]
 
 
 def test_grow_per_first_tries_the_last_step_times_factor_to_one_over_per() -> None:
     # 3 * 8^(1/3) = 6, whatever the share
-    _, _, line = search(LineSearch(reset=Grow(8.0, per=3), max_step=10.0), below(inf), last=3.0, share=0.5)
+    _, _, line = search(
+        LineSearch(reset=Grow(8.0, per=3), max_step=10.0), below(inf), last=3.0, share=0.5
+    )
     assert line.etas == [pytest.approx(6.0, rel=1e-15)]
 
 
-@pytest.mark.parametrize(("reset", "last"), [(Keep(), 12.0), (Grow(2.0), 9.0), (Grow(2.0, per=2), 9.0)])
+@pytest.mark.parametrize(
+    ("reset", "last"), [(Keep(), 12.0), (Grow(2.0), 9.0), (Grow(2.0, per=2), 9.0)]
+)
 def test_first_trial_is_clamped_to_max_step(reset: Reset, last: float) -> None:
-    outcome, remembered, line = search(LineSearch(reset=reset, max_step=10.0), below(inf), last=last)
+    outcome, remembered, line = search(
+        LineSearch(reset=reset, max_step=10.0), below(inf), last=last
+    )
     assert line.etas == [10.0]
     assert (float(outcome.step), float(remembered)) == (10.0, 10.0)
 
@@ -172,7 +188,9 @@ def test_accepts_at_equality_of_the_armijo_condition() -> None:
     # ref + c eta <g, d> = 1 - 0.25 * 2 * 1 = 0.5, all exact in binary
     rule = LineSearch(Armijo(0.25), Keep(), max_step=2.0, slack=0.0)
     assert float(search(rule, lambda eta, row: torch.full_like(eta, 0.5))[0].step) == 2.0
-    above = torch.nextafter(torch.tensor(0.5, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64))
+    above = torch.nextafter(
+        torch.tensor(0.5, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
+    )
     assert float(search(rule, lambda eta, row: above.expand_as(eta))[0].step) < 2.0
 
 
@@ -201,7 +219,9 @@ def test_a_step_accepted_in_the_last_trial_allowed_is_no_failure() -> None:
 
 
 def test_a_search_makes_no_more_trials_than_allowed() -> None:
-    outcome, _, line = search(LineSearch(reset=Keep(), max_step=8.0, shrink=0.5, trials=3), below(1.0))
+    outcome, _, line = search(
+        LineSearch(reset=Keep(), max_step=8.0, shrink=0.5, trials=3), below(1.0)
+    )
     assert line.etas == [8.0, 4.0, 2.0]
     assert (float(outcome.step), int(outcome.trials), bool(outcome.failed)) == (0.0, 3, True)
 
@@ -211,10 +231,17 @@ def test_a_search_makes_no_more_trials_than_allowed() -> None:
 
 @pytest.mark.parametrize("failure", [Skip(), Nudge()])
 @pytest.mark.parametrize("loss", [nan, inf])
-def test_a_loss_that_is_not_finite_takes_no_step_and_is_counted_as_failed(loss: float, failure: Skip | Nudge) -> None:
+def test_a_loss_that_is_not_finite_takes_no_step_and_is_counted_as_failed(
+    loss: float, failure: Skip | Nudge
+) -> None:
     rule = LineSearch(reset=Keep(), max_step=8.0, failure=failure)
     outcome, remembered, line = search(rule, below(inf), f=loss, last=2.0)
-    assert (line.asked, float(outcome.step), int(outcome.trials), bool(outcome.failed)) == ([], 0.0, 0, True)
+    assert (line.asked, float(outcome.step), int(outcome.trials), bool(outcome.failed)) == (
+        [],
+        0.0,
+        0,
+        True,
+    )
     assert float(remembered) == 8.0
 
 
@@ -224,7 +251,9 @@ def test_a_gradient_that_is_not_finite_takes_no_step_and_is_counted_as_failed() 
 
 
 @pytest.mark.parametrize("failure", [Skip(), Nudge()])
-def test_a_direction_of_ascent_takes_no_step_and_is_counted_as_failed(failure: Skip | Nudge) -> None:
+def test_a_direction_of_ascent_takes_no_step_and_is_counted_as_failed(
+    failure: Skip | Nudge,
+) -> None:
     outcome, _, line = search(LineSearch(failure=failure), below(inf), g=1.0, d=1.0)
     assert (line.asked, float(outcome.step), bool(outcome.failed)) == ([], 0.0, True)
 
@@ -244,7 +273,9 @@ def test_nudge_takes_its_tiny_step_and_remembers_it() -> None:
 
 def test_nudge_can_remember_the_shrunk_trial_instead() -> None:
     # trials 8, 4, 2; each rejection shrinks, the last one too: 1 is remembered
-    rule = LineSearch(reset=Keep(), max_step=8.0, shrink=0.5, trials=3, failure=Nudge(1e-6, remember_trial=True))
+    rule = LineSearch(
+        reset=Keep(), max_step=8.0, shrink=0.5, trials=3, failure=Nudge(1e-6, remember_trial=True)
+    )
     outcome, remembered, _ = search(rule, below(0.0))
     assert (float(outcome.step), bool(outcome.failed), float(remembered)) == (1e-6, True, 1.0)
 
@@ -260,7 +291,12 @@ def test_a_flat_line_under_a_real_slope_fails_after_all_trials() -> None:
 @pytest.mark.parametrize("g", [0.0, 0.99e-8])
 def test_a_zero_gradient_makes_no_trial_and_no_move_and_is_no_failure(g: float) -> None:
     outcome, remembered, line = search(LineSearch(reset=Keep()), below(inf), g=g, last=2.0)
-    assert (line.asked, float(outcome.step), int(outcome.trials), bool(outcome.failed)) == ([], 0.0, 0, False)
+    assert (line.asked, float(outcome.step), int(outcome.trials), bool(outcome.failed)) == (
+        [],
+        0.0,
+        0,
+        False,
+    )
     assert float(remembered) == 2.0
 
 
@@ -270,7 +306,8 @@ def test_a_gradient_just_above_the_threshold_is_searched() -> None:
 
 def test_a_constant_loss_leaves_the_client_where_it_is() -> None:
     model = FunctionModel(
-        lambda x, batch: 3.0 + 0.0 * x.sum() + 0.0 * batch.targets, torch.ones(2, dtype=torch.float64)
+        lambda x, batch: 3.0 + 0.0 * x.sum() + 0.0 * batch.targets,
+        torch.ones(2, dtype=torch.float64),
     )
     federation = Federation.of([(torch.zeros(4, 1), torch.zeros(4))])
     task = Task(Algorithm(LocalSolver(LineSearch())), model, federation, Plan(batch=2, steps=5))
@@ -287,19 +324,25 @@ def test_a_constant_loss_leaves_the_client_where_it_is() -> None:
 def test_slack_accepts_a_flat_function_in_float32(ulps: int) -> None:
     # around 1 the spacing is eps; the slope asks for a decrease of 0.1 * 10 * 1e-12, far below it
     value = torch.tensor(1.0 + ulps * torch.finfo(torch.float32).eps, dtype=torch.float32)
-    outcome, _, _ = search(LineSearch(), lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32)
+    outcome, _, _ = search(
+        LineSearch(), lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32
+    )
     assert (float(outcome.step), int(outcome.trials)) == (10.0, 1)
 
 
 def test_slack_is_four_units_in_the_last_place_and_not_five() -> None:
     value = torch.tensor(1.0 + 5 * torch.finfo(torch.float32).eps, dtype=torch.float32)
-    assert search(LineSearch(), lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32)[0].failed
+    assert search(LineSearch(), lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32)[
+        0
+    ].failed
 
 
 def test_without_slack_a_rise_of_one_unit_in_the_last_place_is_refused() -> None:
     value = torch.tensor(1.0 + torch.finfo(torch.float32).eps, dtype=torch.float32)
     rule = LineSearch(slack=0.0)
-    assert search(rule, lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32)[0].failed
+    assert search(rule, lambda eta, row: value.expand_as(eta), g=1e-6, dtype=torch.float32)[
+        0
+    ].failed
 
 
 def test_slack_forgives_nothing_where_the_decrease_asked_for_is_above_the_noise() -> None:
@@ -308,14 +351,19 @@ def test_slack_forgives_nothing_where_the_decrease_asked_for_is_above_the_noise(
     eps = torch.finfo(torch.float32).eps
     value = torch.tensor(1.0 - 5 * eps, dtype=torch.float32)
     outcome, _, _ = search(
-        LineSearch(shrink=0.5), lambda eta, row: value.expand_as(eta), g=(8 * eps) ** 0.5, dtype=torch.float32
+        LineSearch(shrink=0.5),
+        lambda eta, row: value.expand_as(eta),
+        g=(8 * eps) ** 0.5,
+        dtype=torch.float32,
     )
     assert (float(outcome.step), int(outcome.trials)) == (5.0, 2)
 
 
 def test_slack_does_not_depend_on_the_sign_of_the_loss() -> None:
     value = torch.tensor(-1.0 + 4 * torch.finfo(torch.float32).eps, dtype=torch.float32)
-    outcome, _, _ = search(LineSearch(), lambda eta, row: value.expand_as(eta), f=-1.0, g=1e-6, dtype=torch.float32)
+    outcome, _, _ = search(
+        LineSearch(), lambda eta, row: value.expand_as(eta), f=-1.0, g=1e-6, dtype=torch.float32
+    )
     assert float(outcome.step) == 10.0
 
 
@@ -324,7 +372,9 @@ def test_slack_does_not_depend_on_the_sign_of_the_loss() -> None:
 
 def test_only_rows_that_are_still_searching_are_evaluated() -> None:
     # limits 8, 2, 4 with halving from 8: row 0 is done after trial 1, row 2 after trial 2, row 1 after trial 3
-    outcome, _, line = search(LineSearch(reset=Keep(), max_step=8.0, shrink=0.5), below([8.0, 2.0, 4.0]), f=[1.0] * 3)
+    outcome, _, line = search(
+        LineSearch(reset=Keep(), max_step=8.0, shrink=0.5), below([8.0, 2.0, 4.0]), f=[1.0] * 3
+    )
     assert line.asked == [([8.0] * 3, None), ([4.0, 4.0], [1, 2]), ([2.0], [1])]
     assert outcome.step.tolist() == [8.0, 2.0, 4.0]
     assert outcome.trials.tolist() == [1, 3, 2]
@@ -351,7 +401,9 @@ def test_a_block_and_its_clients_one_by_one_give_the_same_numbers(
     reset: Reset, largest: bool, limits: list[float], last: float, share: float
 ) -> None:
     rule = LineSearch(reset=reset, largest=largest, trials=30, shrink=0.7)
-    block, remembered, _ = search(rule, below(limits), f=[1.0] * len(limits), last=last, share=share)
+    block, remembered, _ = search(
+        rule, below(limits), f=[1.0] * len(limits), last=last, share=share
+    )
     for i, limit in enumerate(limits):
         one, kept, _ = search(rule, below(limit), last=last, share=share)
         assert one.step.shape == one.trials.shape == one.failed.shape == ()
@@ -386,7 +438,12 @@ def test_largest_takes_max_step_in_one_trial_where_it_is_acceptable() -> None:
 
 
 def test_largest_begins_at_max_step_whatever_the_last_step_was() -> None:
-    assert search(LineSearch(Armijo(), Keep(), largest=True, max_step=10.0), below(1.0), last=0.5)[2].etas[0] == 10.0
+    assert (
+        search(LineSearch(Armijo(), Keep(), largest=True, max_step=10.0), below(1.0), last=0.5)[
+            2
+        ].etas[0]
+        == 10.0
+    )
 
 
 def test_largest_that_runs_out_of_trials_takes_the_longest_step_accepted_so_far() -> None:
@@ -415,7 +472,9 @@ class Recorded(StepRule):
     def init(self, x: Tensor) -> dict[str, Tensor]:
         return self.rule.init(x)
 
-    def search(self, phi: Phi, x: Tensor, f: Tensor, g: Tensor, d: Tensor, state: State) -> tuple[Outcome, State]:
+    def search(
+        self, phi: Phi, x: Tensor, f: Tensor, g: Tensor, d: Tensor, state: State
+    ) -> tuple[Outcome, State]:
         ray = phi.along(x, d)
         line = Line(lambda eta, row: ray(eta, None), phi.share)
         outcome, after = self.rule.search(line, x, f, g, d, state)
@@ -429,10 +488,14 @@ def ill_conditioned() -> tuple[FunctionModel, Federation]:
     one = torch.ones(4, 1, dtype=torch.float64)
     federation = Federation.of([(one, 2.0 * one[:, 0]), (one, 9.0 * one[:, 0])])
     start = torch.tensor([1.0], dtype=torch.float64)
-    return FunctionModel(lambda x, batch: batch.targets * (batch.inputs @ x) ** 2 / 2, start), federation
+    return FunctionModel(
+        lambda x, batch: batch.targets * (batch.inputs @ x) ** 2 / 2, start
+    ), federation
 
 
-def rounds(rule: object, schedule: tuple[tuple[int, ...], ...], executor: Executor) -> Iterator[list[Update]]:
+def rounds(
+    rule: object, schedule: tuple[tuple[int, ...], ...], executor: Executor
+) -> Iterator[list[Update]]:
     """The clients' updates of each round, with two local steps a round."""
     model, federation = ill_conditioned()
     task = Task(Algorithm(LocalSolver(rule)), model, federation, Plan(4, 2, order=InOrder()))  # type: ignore[arg-type]
@@ -526,7 +589,9 @@ def test_a_schedule_decides_whose_memory_is_used() -> None:
         (lambda: Grow(per=nan), "per=nan"),
     ],
 )
-def test_an_invalid_argument_is_refused_by_name_and_value(make: Callable[[], object], named: str) -> None:
+def test_an_invalid_argument_is_refused_by_name_and_value(
+    make: Callable[[], object], named: str
+) -> None:
     with pytest.raises(InputError) as caught:
         make()
     assert named in str(caught.value)
@@ -541,12 +606,16 @@ def test_every_valid_extreme_is_taken() -> None:
 
 def test_a_trial_value_of_minus_infinity_is_rejected() -> None:
     rule = LineSearch(reset=Keep(), max_step=10.0, shrink=0.5)
-    outcome, _, _ = search(rule, lambda eta, row: torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta))
+    outcome, _, _ = search(
+        rule, lambda eta, row: torch.where(eta > 1.0, -torch.inf, 1.0 - 0.5 * eta)
+    )
     assert float(outcome.step) == 0.625
     assert int(outcome.trials) == 5  # 10, 5, 2.5 and 1.25 overflow
 
 
-@pytest.mark.parametrize("make", [lambda: LineSearch(slack=-1.0), lambda: LineSearch(slack=nan), lambda: Nudge(-1.0)])
+@pytest.mark.parametrize(
+    "make", [lambda: LineSearch(slack=-1.0), lambda: LineSearch(slack=nan), lambda: Nudge(-1.0)]
+)
 def test_negative_slack_and_nudge_are_refused(make) -> None:
     with pytest.raises(InputError, match="0 or more"):
         make()

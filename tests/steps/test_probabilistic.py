@@ -28,7 +28,9 @@ def wiener(points):
     """Covariance of (f, f') of the integrated Wiener process begun at -10, by summing over its increments."""
     grid, h = np.linspace(-10, 3, 52001, retstep=True)
     middle = (grid[:-1] + grid[1:]) / 2
-    rows = [np.clip(t - middle, 0, None) for t in points] + [(middle < t).astype(float) for t in points]
+    rows = [np.clip(t - middle, 0, None) for t in points] + [
+        (middle < t).astype(float) for t in points
+    ]
     return np.array([[np.sum(a * b) * h for b in rows] for a in rows])
 
 
@@ -48,7 +50,9 @@ def test_the_posterior_is_that_of_the_normal_equations():
     gain = every[np.ix_(new, seen)] @ np.linalg.inv(every[np.ix_(seen, seen)] + noise)
     mean, cov = Belief.of(*SEEN).at(torch.tensor(at))
     assert np.allclose(mean.numpy(), gain @ y, rtol=1e-9)
-    assert np.allclose(cov.numpy(), every[np.ix_(new, new)] - gain @ every[np.ix_(seen, new)], rtol=1e-6, atol=1e-9)
+    assert np.allclose(
+        cov.numpy(), every[np.ix_(new, new)] - gain @ every[np.ix_(seen, new)], rtol=1e-6, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("rho", [-0.9, -0.3, 0.0, 0.5, 0.95])
@@ -73,7 +77,11 @@ def test_candidates_are_the_minima_of_the_posterior_mean():
     *inner, last = belief.candidates(2.0)
     grid = torch.linspace(0, 2.5, 501, dtype=torch.float64)
     mean = belief.at(grid)[0][: len(grid)]
-    low = [float(grid[i]) for i in range(1, len(grid) - 1) if mean[i] < mean[i - 1] and mean[i] <= mean[i + 1]]
+    low = [
+        float(grid[i])
+        for i in range(1, len(grid) - 1)
+        if mean[i] < mean[i - 1] and mean[i] <= mean[i + 1]
+    ]
     assert inner == pytest.approx(low, abs=5e-3)
     assert last == 4.5
 
@@ -83,7 +91,9 @@ def test_the_expected_improvement_is_that_of_samples():
     mean, cov = belief.at(torch.tensor([0.8], dtype=torch.float64))
     lowest = float(belief.at(belief.t)[0][:3].min())
     draws = np.random.default_rng(1).normal(float(mean[0]), float(cov[0, 0]) ** 0.5, 400_000)
-    assert belief.improvement(0.8) == pytest.approx(np.mean(np.clip(lowest - draws, 0, None)), rel=0.02)
+    assert belief.improvement(0.8) == pytest.approx(
+        np.mean(np.clip(lowest - draws, 0, None)), rel=0.02
+    )
 
 
 def squares(x, batch):
@@ -92,7 +102,10 @@ def squares(x, batch):
 
 def samples(n=6, same=False):
     g = torch.Generator().manual_seed(4)
-    a, b = torch.randn(n, 3, generator=g, dtype=torch.float64), torch.randn(n, generator=g, dtype=torch.float64)
+    a, b = (
+        torch.randn(n, 3, generator=g, dtype=torch.float64),
+        torch.randn(n, generator=g, dtype=torch.float64),
+    )
     return (a[:1].expand(n, -1), b[:1].expand(n)) if same else (a, b)
 
 
@@ -100,7 +113,11 @@ def run(rule, a, b, steps=6, batch=6, executor=None):
     model = FunctionModel(squares, torch.zeros(3, dtype=torch.float64))
     algorithm = Algorithm(LocalSolver(rule))
     task = Task(algorithm, model, Federation.of([(a, b)]), Plan(batch, steps, order=InOrder()))
-    return next((executor or Sequential())(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()))
+    return next(
+        (executor or Sequential())(
+            task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()
+        )
+    )
 
 
 def test_noise_is_the_variance_of_the_means_over_the_samples():
@@ -131,7 +148,8 @@ def test_where_samples_agree_accepted_steps_satisfy_the_strong_wolfe_conditions(
 
 def test_more_noise_makes_a_good_step_less_certain():
     sure, unsure = (
-        Belief.of((0.0, 0.0, -1.0, v, v), (1.0, -0.5, 0.0, v, v)).wolfe(1.0, 0.05, 0.5) for v in (1e-6, 1.0)
+        Belief.of((0.0, 0.0, -1.0, v, v), (1.0, -0.5, 0.0, v, v)).wolfe(1.0, 0.05, 0.5)
+        for v in (1e-6, 1.0)
     )
     assert sure > 0.99
     assert 0.1 < unsure < 0.9
@@ -146,14 +164,18 @@ def test_costs_are_counted():
 
 
 def test_a_mean_loss_is_refused():
-    model = FunctionModel(lambda x, batch: squares(x, batch).mean(), torch.zeros(3, dtype=torch.float64))
+    model = FunctionModel(
+        lambda x, batch: squares(x, batch).mean(), torch.zeros(3, dtype=torch.float64)
+    )
     algorithm = Algorithm(LocalSolver(ProbabilisticSearch()))
     task = Task(algorithm, model, Federation.of([samples()]), Plan(6, 1))
     with pytest.raises(InputError, match="a mean already"):
         next(Cohort()(task, algorithm.broadcast(algorithm.init(model.init())), [0], Store()))
 
 
-@pytest.mark.parametrize("bad", [{"c1": 0.6}, {"threshold": 1.0}, {"trials": 0}, {"start": -1.0}, {"wild": 0.5}])
+@pytest.mark.parametrize(
+    "bad", [{"c1": 0.6}, {"threshold": 1.0}, {"trials": 0}, {"start": -1.0}, {"wild": 0.5}]
+)
 def test_unusable_settings_are_refused(bad):
     with pytest.raises(InputError, match=next(iter(bad))):
         ProbabilisticSearch(**bad)

@@ -22,7 +22,9 @@ def toml(methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, published=Non
     for label, spec, grid, *_ in methods:
         head += f'[[methods]]\nlabel = "{label}"\nspec = "{spec}"\n'
         head += "".join(f"grid.{k} = {v}\n" for k, v in grid.items())
-        head += "".join(f"published.{k} = {v}\n" for k, v in (published or {}).get(label, {}).items())
+        head += "".join(
+            f"published.{k} = {v}\n" for k, v in (published or {}).get(label, {}).items()
+        )
     return head
 
 
@@ -39,8 +41,14 @@ def rows(method, seed, rounds, every):
         clean = 0.1 + (top + level - 0.1) * rise
         last = float(clean - swing * np.log(eta) + g.normal(0, 0.003))
         mean = float(clean + g.normal(0, 0.002)) if extrapolating else last
-        loss = float(2.3 * np.exp(-4 * t / rounds) + 0.3 + abs(g.normal(0, 0.01)) - 0.3 * (top - 0.7))
-        steps = np.quantile(0.05 + 0.4 * g.random(50) * (1 + rise), [0, 0.25, 0.5, 0.75, 1]) if searching else [0.1] * 5
+        loss = float(
+            2.3 * np.exp(-4 * t / rounds) + 0.3 + abs(g.normal(0, 0.01)) - 0.3 * (top - 0.7)
+        )
+        steps = (
+            np.quantile(0.05 + 0.4 * g.random(50) * (1 + rise), [0, 0.25, 0.5, 0.75, 1])
+            if searching
+            else [0.1] * 5
+        )
         trials = float(1.3 + g.random() * 0.4) if searching else 0.0
         made.append(
             {
@@ -79,8 +87,14 @@ def make(home, methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, publish
         scores = {p: 0.6 + 0.05 * i for i, p in enumerate(points)} if method.grid else {}
         if len(scores) > 2:
             scores[points[-1]] = None  # diverged
-        best = max((p for p, s in scores.items() if s is not None), key=lambda p: scores[p], default=method.spec)
-        choices.append({"label": method.label, "spec": best, "rounds": 10 * len(scores), "scores": scores})
+        best = max(
+            (p for p, s in scores.items() if s is not None),
+            key=lambda p: scores[p],
+            default=method.spec,
+        )
+        choices.append(
+            {"label": method.label, "spec": best, "rounds": 10 * len(scores), "scores": scores}
+        )
     (home / "tuning.json").write_text(json.dumps(choices))
     jobs = study.runs({c["label"]: c["spec"] for c in choices})
     every_row = {}
@@ -91,8 +105,17 @@ def make(home, methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, publish
         folder = home / "runs" / job.digest
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "rounds.jsonl").write_text("".join(json.dumps(r) + "\n" for r in made))
-        about = {"digest": job.digest, "seed": job.seed, "method": job.method, "partition": f"{job.seed:064x}"}
-        about |= {"clients": 100, "samples": 50_000, "versions": {"fedstep": "0.1.0", "torch": "2.4.0"}}
+        about = {
+            "digest": job.digest,
+            "seed": job.seed,
+            "method": job.method,
+            "partition": f"{job.seed:064x}",
+        }
+        about |= {
+            "clients": 100,
+            "samples": 50_000,
+            "versions": {"fedstep": "0.1.0", "torch": "2.4.0"},
+        }
         (folder / "spec.json").write_text(json.dumps(about))
         (folder / "done.json").write_text(json.dumps({"rounds": rounds}))
     return study, every_row

@@ -25,7 +25,9 @@ def home(tmp_path):
 
 def array(rows, label, key):
     """Seeds by rounds."""
-    return np.array([[np.nan if r[key] is None else r[key] for r in rows[label, s]] for s in range(5)])
+    return np.array(
+        [[np.nan if r[key] is None else r[key] for r in rows[label, s]] for s in range(5)]
+    )
 
 
 def test_a_line_agrees_with_numpy(home):
@@ -45,7 +47,9 @@ def test_a_line_agrees_with_numpy(home):
         assert line.best.mean == pytest.approx(seen.max(1).mean())
         assert line.best_round == np.median(2 * (seen.argmax(1) + 1))
         loss = array(rows, line.label, "train_loss")[:, -1]
-        assert (line.train_loss.mean, line.train_loss.std) == pytest.approx((loss.mean(), loss.std(ddof=1)))
+        assert (line.train_loss.mean, line.train_loss.std) == pytest.approx(
+            (loss.mean(), loss.std(ddof=1))
+        )
         assert line.heldout.mean == pytest.approx(tenth.mean() - 0.01)
         assert line.swing == pytest.approx(seen[:, -7:].std(1, ddof=1).mean())
         trials = array(rows, line.label, "trials")
@@ -60,8 +64,12 @@ def test_costs_to_the_target_agree_with_numpy(home):
     folder, rows = home
     found = compare(load(folder), target=0.6)
     for line in found.lines:
-        hit = (np.nan_to_num(array(rows, line.label, "accuracy")) >= 0.6).argmax(1)  # every run gets there
-        gradients = ((array(rows, line.label, "forwards") + 2 * array(rows, line.label, "backwards")) / 3).cumsum(1)
+        hit = (np.nan_to_num(array(rows, line.label, "accuracy")) >= 0.6).argmax(
+            1
+        )  # every run gets there
+        gradients = (
+            (array(rows, line.label, "forwards") + 2 * array(rows, line.label, "backwards")) / 3
+        ).cumsum(1)
         assert line.reached == 5
         assert line.reach.rounds == np.median(hit + 1)
         assert line.reach.gradients == pytest.approx(np.median(gradients[range(5), hit]))
@@ -70,10 +78,19 @@ def test_costs_to_the_target_agree_with_numpy(home):
 
 def test_never_counts_as_endless_in_the_median(tmp_path):
     homes.make(tmp_path, seeds=(0, 1, 2), rounds=4, every=1)
-    for seed, accuracies in ((0, [0.1, 0.9, 0.9, 0.9]), (1, [0.1, 0.1, 0.1, 0.1]), (2, [0.1, 0.1, 0.1, 0.9])):
+    for seed, accuracies in (
+        (0, [0.1, 0.9, 0.9, 0.9]),
+        (1, [0.1, 0.1, 0.1, 0.1]),
+        (2, [0.1, 0.1, 0.1, 0.9]),
+    ):
         path = homes.folder_of(tmp_path, "FedSLS", seed) / "rounds.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps({**r, "accuracy": a}) + "\n" for r, a in zip(rows, accuracies, strict=True)))
+        path.write_text(
+            "".join(
+                json.dumps({**r, "accuracy": a}) + "\n"
+                for r, a in zip(rows, accuracies, strict=True)
+            )
+        )
     line = compare(load(tmp_path), target=0.9).lines[1]
     assert (line.reached, line.reach.rounds) == (2, 4)  # of 2, 4 and never
     assert compare(load(tmp_path), target=0.95).lines[1].reach.rounds == inf
@@ -81,17 +98,26 @@ def test_never_counts_as_endless_in_the_median(tmp_path):
 
 def test_tuning_counts_in_the_total(home):
     lines = compare(load(home[0])).lines
-    assert [(line.tuning_rounds, line.total_rounds) for line in lines] == [(20, 80), (0, 60), (0, 60)]
+    assert [(line.tuning_rounds, line.total_rounds) for line in lines] == [
+        (20, 80),
+        (0, 60),
+        (0, 60),
+    ]
 
 
 def test_differences_pair_the_seeds(home):
     folder, rows = home
     found = compare(load(folder), reference="FedSLS")
-    end = {label: array(rows, label, "accuracy")[:, 1::2][:, -3:].mean(1) for label in ("FedAvg", "FedSLS")}
+    end = {
+        label: array(rows, label, "accuracy")[:, 1::2][:, -3:].mean(1)
+        for label in ("FedAvg", "FedSLS")
+    }
     gaps = end["FedAvg"] - end["FedSLS"]
     test = stats.ttest_1samp(gaps, 0).confidence_interval(0.95)
     line = found.lines[0].difference
-    assert (line.mean, line.low, line.high) == pytest.approx((gaps.mean(), test.low, test.high), rel=2e-4)
+    assert (line.mean, line.low, line.high) == pytest.approx(
+        (gaps.mean(), test.low, test.high), rel=2e-4
+    )
     assert line.p == 2 / 32  # all five gaps have one sign
     assert found.lines[1].difference is None
 
@@ -173,7 +199,10 @@ def test_tables_show_published_numbers_beside_ours(tmp_path):
     head = next(line for line in text.splitlines() if line.startswith("| method"))
     assert "| published accuracy |" in head
     assert "| 82.75 ± 0.81 |" in text
-    assert f"{100 * found.lines[1].accuracy.mean:.2f} ± {100 * found.lines[1].accuracy.std:.2f}" in text
+    assert (
+        f"{100 * found.lines[1].accuracy.mean:.2f} ± {100 * found.lines[1].accuracy.std:.2f}"
+        in text
+    )
     assert [len(t.columns) for t in rich_tables(found)] == [len(g.heads) for g in grids(found)]
     assert any("0.0625 with 5 seeds" in note for note in notes(found))
 

@@ -40,13 +40,21 @@ def test_csv_has_a_row_for_every_method_seed_and_round(home, tmp_path):
         mine = [r for r in rows if r["label"] == group.label]
         got = np.array([float(r["step_median"]) for r in mine]).reshape(5, 20)
         assert np.array_equal(got, [[row["steps"][2] for row in run.rows] for run in group.runs])
-        cost = np.array([(int(r["forwards"]) + 2 * int(r["backwards"])) / 3 for r in mine]).reshape(5, 20).cumsum(1)
-        assert np.array([float(r["gradients_so_far"]) for r in mine]).reshape(5, 20) == pytest.approx(cost)
+        cost = (
+            np.array([(int(r["forwards"]) + 2 * int(r["backwards"])) / 3 for r in mine])
+            .reshape(5, 20)
+            .cumsum(1)
+        )
+        assert np.array([float(r["gradients_so_far"]) for r in mine]).reshape(
+            5, 20
+        ) == pytest.approx(cost)
 
 
 def test_unfinished_runs_are_marked(home):
     (homes.folder_of(home, "FedSLS", 1) / "done.json").unlink()
-    assert {(r["label"], r["seed"]) for r in tidy(load(home)) if not r["finished"]} == {("FedSLS", 1)}
+    assert {(r["label"], r["seed"]) for r in tidy(load(home)) if not r["finished"]} == {
+        ("FedSLS", 1)
+    }
 
 
 def test_parquet_holds_the_same_rows(home, tmp_path):
@@ -54,7 +62,10 @@ def test_parquet_holds_the_same_rows(home, tmp_path):
     results = load(home)
     table = parquet.read_table(write_parquet(results, tmp_path / "r.parquet"))
     assert table.to_pylist() == list(tidy(results))
-    kinds = {name: str(table.schema.field(name).type) for name in ("label", "round", "accuracy", "finished")}
+    kinds = {
+        name: str(table.schema.field(name).type)
+        for name in ("label", "round", "accuracy", "finished")
+    }
     assert kinds == {"label": "string", "round": "int64", "accuracy": "double", "finished": "bool"}
 
 
@@ -85,7 +96,9 @@ def test_report_writes_the_page_and_nothing_else(home, capsys):
     before = {p.name for p in home.iterdir()}
     command("report", home)
     assert {p.name for p in home.iterdir()} - before == {"report.html"}
-    assert f"report: {(home / 'report.html').resolve()}" in capsys.readouterr().out.replace("\n", "")
+    assert f"report: {(home / 'report.html').resolve()}" in capsys.readouterr().out.replace(
+        "\n", ""
+    )
 
 
 def test_report_goes_where_it_is_sent(home, tmp_path, capsys):

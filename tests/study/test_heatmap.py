@@ -28,7 +28,9 @@ def cells(figure):
         for a, c, b, d in re.findall(r"M(\S+) (\S+)H(\S+)V(\S+)H\S+z", path.get("d")):
             boxes.append((float(a), float(b), float(c), float(d), float(path.get("opacity"))))
     columns = [
-        (float(r.get("x")), float(r.get("width"))) for r in tree(figure).iter("rect") if r.find("title") is not None
+        (float(r.get("x")), float(r.get("width")))
+        for r in tree(figure).iter("rect")
+        if r.find("title") is not None
     ]
     top, high = min(c for _, _, c, _, _ in boxes), min(d - c for _, _, c, d, _ in boxes)
     seen = {}
@@ -103,12 +105,18 @@ def test_a_client_without_samples_is_an_empty_column():
 
 
 def test_the_same_counts_give_the_same_text():
-    assert heatmap(COUNTS, NAMES, "Labels") == heatmap(tuple(map(tuple, COUNTS)), tuple(NAMES), "Labels")
+    assert heatmap(COUNTS, NAMES, "Labels") == heatmap(
+        tuple(map(tuple, COUNTS)), tuple(NAMES), "Labels"
+    )
 
 
 @pytest.mark.parametrize(
     ("counts", "labels", "words"),
-    [([], ["a"], "0 clients"), ([[]], [], "0 labels"), ([[1], [1, 2]], ["a"], "client 1 has 2 counts")],
+    [
+        ([], ["a"], "0 clients"),
+        ([[]], [], "0 labels"),
+        ([[1], [1, 2]], ["a"], "client 1 has 2 counts"),
+    ],
 )
 def test_counts_that_do_not_fit_are_named(counts, labels, words):
     with pytest.raises(InputError, match=words):

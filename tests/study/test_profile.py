@@ -19,19 +19,27 @@ def job(method: str, model: str = "mlp(inputs=40, hidden=8, classes=10)") -> Job
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("model", ["mlp(inputs=40, hidden=8, classes=10)", "logistic(inputs=40, classes=10)"])
+@pytest.mark.parametrize(
+    "model", ["mlp(inputs=40, hidden=8, classes=10)", "logistic(inputs=40, classes=10)"]
+)
 def test_a_profiled_run_has_the_same_bits_and_adds_up(tmp_path, workers, model):
     jobs = [job("fedsls", model)]
     run_all(jobs, ["a"], tmp_path / "plain", None)
     begun = time.perf_counter()
     run_all(jobs, ["a"], tmp_path / "timed", None, workers, profile=True)
     spent = time.perf_counter() - begun
-    ends = [(folder_of(jobs[0], tmp_path / n) / "model.safetensors").read_bytes() for n in ("plain", "timed")]
+    ends = [
+        (folder_of(jobs[0], tmp_path / n) / "model.safetensors").read_bytes()
+        for n in ("plain", "timed")
+    ]
     assert ends[0] == ends[1]
     profile = json.loads((folder_of(jobs[0], tmp_path / "timed") / "profile.json").read_text())
     assert 0 < profile["wall"] <= spent
     seconds = profile["seconds"]
-    assert all(seconds[kind] > 0 for kind in ("data", "forward", "backward", "trials", "update", "evaluation"))
+    assert all(
+        seconds[kind] > 0
+        for kind in ("data", "forward", "backward", "trials", "update", "evaluation")
+    )
     assert sum(seconds.values()) <= 1.1 * workers * profile["wall"]
     if workers == 1:
         assert sum(seconds.values()) == pytest.approx(profile["wall"], rel=0.01)
@@ -66,6 +74,10 @@ def test_what_is_charged_inside_counts_once():
 
 
 def test_rest_is_what_nobody_counted():
-    assert summary({"data": 1.0, "evaluation": 0.5}, 2.0, 4, 1)["seconds"]["rest"] == pytest.approx(0.5)
-    assert summary({"data": 3.0, "evaluation": 0.5}, 2.5, 4, 2)["seconds"]["rest"] == pytest.approx(1.0)
+    assert summary({"data": 1.0, "evaluation": 0.5}, 2.0, 4, 1)["seconds"]["rest"] == pytest.approx(
+        0.5
+    )
+    assert summary({"data": 3.0, "evaluation": 0.5}, 2.5, 4, 2)["seconds"]["rest"] == pytest.approx(
+        1.0
+    )
     assert set(KINDS) < set(summary({}, 1.0, 1, 1)["seconds"])

@@ -82,7 +82,9 @@ def test_pack_and_load_keep_six_digits_of_every_round(tmp_path):
             for a, b in zip(run.rows, was, strict=True):
                 assert list(a) == list(b)
                 for key, value in b.items():
-                    assert a[key] == (None if value is None else pytest.approx(value, rel=6e-6, abs=0))
+                    assert a[key] == (
+                        None if value is None else pytest.approx(value, rel=6e-6, abs=0)
+                    )
     assert back.groups[1].specs == full.groups[1].specs
     assert back.choices == full.choices
 
@@ -105,7 +107,12 @@ def test_packed_rounds_of_a_large_study_stay_small(tmp_path):
 
 @pytest.mark.parametrize(
     "data",
-    [b"text", gzip.compress(b"{}\n", mtime=0), gzip.compress(b"[1", mtime=0), gzip.compress(b"{}", mtime=0)[:-9]],
+    [
+        b"text",
+        gzip.compress(b"{}\n", mtime=0),
+        gzip.compress(b"[1", mtime=0),
+        gzip.compress(b"{}", mtime=0)[:-9],
+    ],
 )
 def test_a_damaged_pack_is_one_clear_error(tmp_path, data):
     path = tmp_path / "results.jsonl.gz"
@@ -129,7 +136,11 @@ def test_results_are_read_compared_and_shown_without_torch(tmp_path):
 
     home = tmp_path / "home"
     homes.make(home)
-    words = [["compare", str(home)], ["report", str(home)], ["export", str(home), "--csv", str(tmp_path / "rows.csv")]]
+    words = [
+        ["compare", str(home)],
+        ["report", str(home)],
+        ["export", str(home), "--csv", str(tmp_path / "rows.csv")],
+    ]
     calls = "\n".join(f"assert fedstep.cli.main({w!r}) == 0" for w in words)
     code = f"import sys, fedstep.cli\n{calls}\nassert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

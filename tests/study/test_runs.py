@@ -64,7 +64,17 @@ def _checkpoint_every_round(monkeypatch):
 
 
 def job(method="fedexpsls(carry=True)", rounds=8, seed=3):
-    setting = Setting("synthetic", "mlp(inputs=40, hidden=8, classes=10)", "Iid(clients=6)", rounds, 3, 3, None, 10, 2)
+    setting = Setting(
+        "synthetic",
+        "mlp(inputs=40, hidden=8, classes=10)",
+        "Iid(clients=6)",
+        rounds,
+        3,
+        3,
+        None,
+        10,
+        2,
+    )
     return Job(setting, method, seed)
 
 
@@ -76,7 +86,10 @@ def content(home: Path):
     """Everything a study leaves, less the clock."""
     found = {}
     for path in sorted((home / "runs").glob("*/rounds.jsonl")):
-        rows = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in path.read_text().splitlines()]
+        rows = [
+            {k: v for k, v in json.loads(line).items() if k != "seconds"}
+            for line in path.read_text().splitlines()
+        ]
         found[path.parent.name] = rows, (path.parent / "model.safetensors").read_bytes()
     return found
 
@@ -94,8 +107,15 @@ def test_a_study_runs_tunes_and_leaves_its_results(study, tmp_path):
     assert subprocess.run(command("run", study, "--out", home), capture_output=True).returncode == 0
     choices = {c["label"]: c for c in json.loads((home / "tuning.json").read_text())}
     assert choices["FedAvg"]["rounds"] == 9
-    assert choices["FedAvg"]["spec"] == max(choices["FedAvg"]["scores"], key=choices["FedAvg"]["scores"].get)
-    assert choices["FedExpSLS"] == {"label": "FedExpSLS", "spec": "fedexpsls(carry=True)", "rounds": 0, "scores": {}}
+    assert choices["FedAvg"]["spec"] == max(
+        choices["FedAvg"]["scores"], key=choices["FedAvg"]["scores"].get
+    )
+    assert choices["FedExpSLS"] == {
+        "label": "FedExpSLS",
+        "spec": "fedexpsls(carry=True)",
+        "rounds": 0,
+        "scores": {},
+    }
     runs = content(home)
     assert len(runs) == 3 + 4
     long = [rows for rows, _ in runs.values() if len(rows) == 12]
@@ -110,7 +130,9 @@ def test_a_study_runs_tunes_and_leaves_its_results(study, tmp_path):
 def test_two_workers_give_the_bits_of_one(study, tmp_path):
     for name, workers in (("one", 1), ("two", 2)):
         done = subprocess.run(
-            command("run", study, "--out", tmp_path / name, "--workers", workers), capture_output=True, text=True
+            command("run", study, "--out", tmp_path / name, "--workers", workers),
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
     assert content(tmp_path / "one") == content(tmp_path / "two")
@@ -125,21 +147,38 @@ def test_a_single_run_has_its_workers_within_the_round(tmp_path):
 
 def test_a_study_killed_again_and_again_ends_in_the_same_bits(study, tmp_path):
     study.write_text(STUDY.replace("rounds = 12", "rounds = 60"))
-    assert subprocess.run(command("run", study, "--out", tmp_path / "calm"), capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            command("run", study, "--out", tmp_path / "calm"), capture_output=True
+        ).returncode
+        == 0
+    )
     for rows in (2, 20, 60, 120):  # 249 in all
         process = subprocess.Popen(
-            command("run", study, "--out", tmp_path / "rough"), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command("run", study, "--out", tmp_path / "rough"),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         await_rows(tmp_path / "rough", rows)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     assert len(list((tmp_path / "rough/runs").glob("*/done.json"))) < 7
-    assert subprocess.run(command("run", study, "--out", tmp_path / "rough"), capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            command("run", study, "--out", tmp_path / "rough"), capture_output=True
+        ).returncode
+        == 0
+    )
     assert content(tmp_path / "calm") == content(tmp_path / "rough")
 
 
 def test_workers_die_with_the_process_that_started_them_and_the_next_goes_on(study, tmp_path):
-    assert subprocess.run(command("run", study, "--out", tmp_path / "calm"), capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            command("run", study, "--out", tmp_path / "calm"), capture_output=True
+        ).returncode
+        == 0
+    )
     for rows in (4, 20):
         process = subprocess.Popen(
             command("run", study, "--out", tmp_path / "rough", "--workers", 2),
@@ -262,7 +301,9 @@ def test_the_hash_names_the_specification():
 def test_interrupt_says_so_and_the_next_call_goes_on(study, tmp_path):
     study.write_text(STUDY.replace("rounds = 12", "rounds = 5000"))
     for rows in (20, 60):
-        process = subprocess.Popen(command("run", study, "--out", tmp_path / "home"), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command("run", study, "--out", tmp_path / "home"), stderr=subprocess.PIPE, text=True
+        )
         await_rows(tmp_path / "home", rows)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)

@@ -127,7 +127,10 @@ def test_bands_agree_with_numpy(tmp_path):
     _, rows = homes.make(tmp_path)
     group = load(tmp_path).groups[2]
     values = 100 * np.array(
-        [[r["accuracy"] for r in rows["FedExpSLS", s] if r["accuracy"] is not None] for s in range(5)]
+        [
+            [r["accuracy"] for r in rows["FedExpSLS", s] if r["accuracy"] is not None]
+            for s in range(5)
+        ]
     )
     curve = curves.mean_band(group, curves.accuracy, curves.megabytes)
     assert curve.x == pytest.approx(np.arange(2, 21, 2) * 4.0)
@@ -154,7 +157,10 @@ def test_jumps_take_the_largest_server_step_between_evaluations(tmp_path):
 
 
 def test_the_verdict_admits_what_seeds_cannot_tell(tmp_path):
-    twins = [(name, spec, {}, 0.8, 0.0, False) for name, spec in (("A", "fedsls()"), ("B", "fedsls(c=0.2)"))]
+    twins = [
+        (name, spec, {}, 0.8, 0.0, False)
+        for name, spec in (("A", "fedsls()"), ("B", "fedsls(c=0.2)"))
+    ]
     homes.make(tmp_path, methods=(*twins, ("C", "fedavg(step=0.1)", {}, 0.4, 0.0, False)))
     said = verdict(compare(load(tmp_path)))
     assert "do not tell the two apart" in said
@@ -168,7 +174,13 @@ def test_figures_are_png_and_pdf_with_the_same_bytes_each_time(results, tmp_path
     one, two = (study_figures(results, tmp_path / name) for name in "ab")
     assert [p.name for p in one] == [
         f"{name}.{kind}"
-        for name in ("accuracy-rounds", "accuracy-gradients", "loss-rounds", "steps-trials", "eta_g")
+        for name in (
+            "accuracy-rounds",
+            "accuracy-gradients",
+            "loss-rounds",
+            "steps-trials",
+            "eta_g",
+        )
         for kind in ("png", "pdf")
     ]
     assert [p.read_bytes() for p in one] == [p.read_bytes() for p in two]

@@ -23,7 +23,13 @@ from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.steps.resets import Restart
 
-Q = np.array([np.diag([1.0, 2.0, 4.0]), np.diag([2.0, 1.0, 3.0]), [[2, 0.5, 0], [0.5, 1.5, 0.2], [0, 0.2, 3]]])
+Q = np.array(
+    [
+        np.diag([1.0, 2.0, 4.0]),
+        np.diag([2.0, 1.0, 3.0]),
+        [[2, 0.5, 0], [0.5, 1.5, 0.2], [0, 0.2, 3]],
+    ]
+)
 SAME = np.tile([1.0, -1.0, 2.0], (3, 1))
 APART = np.array([[1.0, -1.0, 2.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
 
@@ -37,7 +43,12 @@ def quadratics(algorithm, Q=Q, m=SAME, w0=None, K=2):
         return (r * (batch.inputs @ r.unsqueeze(-1)).squeeze(-1)).sum(-1) / 2
 
     clients = [(torch.tensor(q)[None], torch.tensor(c)[None]) for q, c in zip(Q, m, strict=True)]
-    task = Task(algorithm, FunctionModel(loss, torch.tensor(w0)), Federation.of(clients), Plan(1, K, order=InOrder()))
+    task = Task(
+        algorithm,
+        FunctionModel(loss, torch.tensor(w0)),
+        Federation.of(clients),
+        Plan(1, K, order=InOrder()),
+    )
     return Simulation(task, len(clients), executor=Cohort())
 
 
@@ -63,7 +74,9 @@ def test_smoothness_and_strong_convexity_are_those_of_the_matrices():
 
 
 def test_smoothness_along_the_steps_is_that_of_a_parabola():
-    m = measure(quadratics(fedsls(), np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 2, 2, 64)
+    m = measure(
+        quadratics(fedsls(), np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 2, 2, 64
+    )
     assert m.smooth["steps"] == pytest.approx(3.0, rel=1e-9)
     wide = measure(quadratics(fedsls()), 4, 3, 64).smooth["steps"]
     assert 1.0 <= wide <= 4.0 * (1 + 1e-9)  # some direction's curvature: never above L
@@ -74,7 +87,12 @@ def test_a_search_that_had_to_shrink_proves_a_smoothness():
     alg = fedsls(0.6, 1.0)
     m = measure(quadratics(alg, np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 1, 1, 64)
     assert m.smooth["searches"] == pytest.approx(0.8 / 0.9**12, rel=1e-12)
-    calm = measure(quadratics(fedsls(0.6, 0.1), np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)), 1, 1, 64)
+    calm = measure(
+        quadratics(fedsls(0.6, 0.1), np.full((1, 1, 1), 3.0), np.zeros((1, 1)), np.ones(1)),
+        1,
+        1,
+        64,
+    )
     assert np.isnan(calm.smooth["searches"])  # accepted at once: nothing is proved
 
 
@@ -105,7 +123,9 @@ def test_watching_does_not_change_the_run():
     sim = quadratics(fedsls(), m=APART)
     m = measure(sim, 5, 3, 64)
     points = [w for w, _ in _walk(sim, 5)]
-    f = [np.mean([(w - a) @ q @ (w - a) / 2 for q, a in zip(Q, APART, strict=True)]) for w in points]
+    f = [
+        np.mean([(w - a) @ q @ (w - a) / 2 for q, a in zip(Q, APART, strict=True)]) for w in points
+    ]
     assert m.curve.f == pytest.approx(f, rel=1e-12)
     mean = np.mean(points[:5], 0)
     at_mean = np.mean([(mean - a) @ q @ (mean - a) / 2 for q, a in zip(Q, APART, strict=True)])
@@ -114,7 +134,9 @@ def test_watching_does_not_change_the_run():
 
 def test_drift_is_the_mean_square_of_the_ways_from_the_anchor():
     # w^2 / 2 from 1 with step 0.1: x_k = 1, 0.9, 0.81; the squares of 0, 0.1, 0.19 have mean (0.01 + 0.0361) / 3
-    m = measure(quadratics(zoo.fedavg(0.1), np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(1), K=3), 1, 1, 64)
+    m = measure(
+        quadratics(zoo.fedavg(0.1), np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(1), K=3), 1, 1, 64
+    )
     assert m.looks[0].drift == pytest.approx(0.0461 / 3, rel=1e-12)
 
 
@@ -122,7 +144,9 @@ def least_squares(algorithm, K=1):
     """Two clients of three samples, one sample a batch."""
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3))
-    model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, torch.zeros(2).double())
+    model = FunctionModel(
+        lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, torch.zeros(2).double()
+    )
     data = Federation.of([(torch.tensor(x), torch.tensor(y)) for x, y in zip(a, b, strict=True)])
     return Simulation(Task(algorithm, model, data, Plan(1, K, order=InOrder())), 2), a, b
 
@@ -222,7 +246,11 @@ def test_the_printed_bound_is_seen_broken_with_all_its_hypotheses_met_and_the_pr
 
 
 def test_bounds_are_kept_where_hypotheses_hold():
-    for alg in (fedsls(0.8, 0.03), fedsls(0.6, 5.0, 0.5), zoo.fedexpsls(0.8, 0.03, reset=Restart(), eps=0.0)):
+    for alg in (
+        fedsls(0.8, 0.03),
+        fedsls(0.6, 5.0, 0.5),
+        zoo.fedexpsls(0.8, 0.03, reset=Restart(), eps=0.0),
+    ):
         m = measure(quadratics(alg), 10, 3, 64)
         s = Setup.of(alg)
         known = checks(m, s)
@@ -259,7 +287,10 @@ def test_a_method_outside_the_theorems_is_measured_and_bounded_by_nothing():
         ("fedsls(reference=Grippo(), reset=Grow(factor=0.5))", ["reference=Grippo", "reset=Grow"]),
         ("fedsls_lean", ["reset=Fitted", "proposal=Parabola"]),
         ("fedsls_momentum", ["move=Inertia"]),
-        ("fedsls(correction=MeanControl(), codec=TopK())", ["correction=MeanControl", "codec=TopK"]),
+        (
+            "fedsls(correction=MeanControl(), codec=TopK())",
+            ["correction=MeanControl", "codec=TopK"],
+        ),
     ],
 )
 def test_what_leads_outside_the_theorems_is_named(text, reasons):
@@ -269,7 +300,9 @@ def test_what_leads_outside_the_theorems_is_named(text, reasons):
 def test_a_sample_of_clients_is_said_to_be_one():
     m = measure(quadratics(fedsls()), 2, 2, 2)
     assert m.clients == 2
-    assert any("a sample of 2 of the 3 clients" in n for n in notes(Finding("x", "x", 0, fedsls(), m)))
+    assert any(
+        "a sample of 2 of the 3 clients" in n for n in notes(Finding("x", "x", 0, fedsls(), m))
+    )
 
 
 def test_lanczos_finds_the_top_of_a_large_spectrum_from_below():
@@ -313,7 +346,17 @@ def fedstep(*words, cwd):
 
 
 def test_the_command_prints_tables_and_writes_its_files(tmp_path):
-    done = fedstep("theory", "toy", "--rounds", 3, "--method", "FedSLS", "--method", "fedsls(c=0.6)", cwd=tmp_path)
+    done = fedstep(
+        "theory",
+        "toy",
+        "--rounds",
+        3,
+        "--method",
+        "FedSLS",
+        "--method",
+        "fedsls(c=0.6)",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     for word in ("Measured", "Hypotheses", "Bounds", "L of clients", "proved", "printed, false"):
         assert word in done.stdout
@@ -362,7 +405,10 @@ def test_the_command_measures_every_line_search_of_a_study_by_default(tmp_path):
     [
         (["nothing"], "fedstep: unknown study 'nothing'"),
         (["mine.toml", "--rounds", "0"], "fedstep: --rounds 0: give at least 1"),
-        (["mine.toml", "--method", "FedExpSL"], "unknown label 'FedExpSL': did you mean FedExpSLS?"),
+        (
+            ["mine.toml", "--method", "FedExpSL"],
+            "unknown label 'FedExpSL': did you mean FedExpSLS?",
+        ),
         (["mine.toml", "--method", "fedsls(d=1)"], "unknown argument of fedsls 'd'"),
         (["mine.toml", "--method", "FedAvg"], "method FedAvg has a grid and is not tuned yet"),
     ],

@@ -84,10 +84,14 @@ def point(kind: str, seed: int, scale: float = 1.0) -> Point:
     rng = np.random.default_rng(seed)
     n, dim = int(rng.integers(1, 9)), int(rng.integers(1, 6))
     inputs = torch.tensor(scale * rng.standard_normal((n, dim)))
-    targets = torch.tensor(np.sign(rng.standard_normal(n)) if kind == "logistic" else rng.standard_normal(n))
+    targets = torch.tensor(
+        np.sign(rng.standard_normal(n)) if kind == "logistic" else rng.standard_normal(n)
+    )
     x = torch.tensor(rng.standard_normal(dim))
     model = FunctionModel(LOSSES[kind][0], x)
-    phi = Objective(Context(x, {}, {}, model), Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0)))
+    phi = Objective(
+        Context(x, {}, {}, model), Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0))
+    )
     f, g = Autograd()(phi, x)
     return Point(kind, phi, x, f, g)
 
@@ -98,7 +102,9 @@ def well_scaled(p: Point) -> bool:
 
 
 def on(kind: str) -> st.SearchStrategy[Point]:
-    return st.builds(point, st.just(kind), st.integers(0, 2**31), st.sampled_from([0.1, 1.0, 10.0])).filter(well_scaled)
+    return st.builds(
+        point, st.just(kind), st.integers(0, 2**31), st.sampled_from([0.1, 1.0, 10.0])
+    ).filter(well_scaled)
 
 
 points = st.sampled_from(sorted(LOSSES)).flatmap(on)
@@ -117,21 +123,29 @@ def rule(c: float, shrink: float, start: float, **more: object) -> LineSearch:
 
 @many
 @given(points, cs, shrinks, starts)
-def test_an_accepted_step_satisfies_the_armijo_inequality(p: Point, c: float, shrink: float, start: float) -> None:
+def test_an_accepted_step_satisfies_the_armijo_inequality(
+    p: Point, c: float, shrink: float, start: float
+) -> None:
     outcome = p.search(rule(c, shrink, start))
     assert not outcome.failed
-    assert p.at(float(outcome.step)) <= p.least_decrease(float(outcome.step), c) + 8 * EPS * float(p.f)
+    assert p.at(float(outcome.step)) <= p.least_decrease(float(outcome.step), c) + 8 * EPS * float(
+        p.f
+    )
 
 
 @many
 @given(points, cs, shrinks, starts)
-def test_an_accepted_step_is_positive_and_at_most_max_step(p: Point, c: float, shrink: float, start: float) -> None:
+def test_an_accepted_step_is_positive_and_at_most_max_step(
+    p: Point, c: float, shrink: float, start: float
+) -> None:
     assert 0 < float(p.search(rule(c, shrink, start)).step) <= start
 
 
 @many
 @given(points, cs, shrinks, starts)
-def test_an_accepted_step_is_at_least_the_floor(p: Point, c: float, shrink: float, start: float) -> None:
+def test_an_accepted_step_is_at_least_the_floor(
+    p: Point, c: float, shrink: float, start: float
+) -> None:
     floor = min(start, shrink * 2 * (1 - c) / p.curvature)
     assert float(p.search(rule(c, shrink, start)).step) >= floor * (1 - 1e-9)
 
@@ -150,7 +164,9 @@ def test_the_step_is_start_times_shrink_for_every_trial_but_the_first(
     p: Point, c: float, shrink: float, start: float
 ) -> None:
     outcome = p.search(rule(c, shrink, start))
-    assert float(outcome.step) == pytest.approx(start * shrink ** (int(outcome.trials) - 1), rel=1e-11)
+    assert float(outcome.step) == pytest.approx(
+        start * shrink ** (int(outcome.trials) - 1), rel=1e-11
+    )
 
 
 @many
@@ -195,7 +211,9 @@ def test_the_largest_step_on_a_quadratic_is_the_closed_form(p: Point, c: float) 
 
 @many
 @given(on("logistic"), cs)
-def test_the_largest_step_on_a_logistic_loss_is_the_root_of_the_armijo_gap(p: Point, c: float) -> None:
+def test_the_largest_step_on_a_logistic_loss_is_the_root_of_the_armijo_gap(
+    p: Point, c: float
+) -> None:
     def gap(eta: float) -> float:
         return p.at(eta) - p.least_decrease(eta, c)
 
@@ -209,7 +227,9 @@ def test_the_largest_step_on_a_logistic_loss_is_the_root_of_the_armijo_gap(p: Po
 def test_the_floor_is_sharp_on_the_steepest_parabola(c: float) -> None:
     # 1-D, f = L x^2 / 2: exactly the steps up to 2 (1 - c) / L are acceptable
     one = torch.tensor([2.0], dtype=torch.float64)
-    batch = Batch((torch.tensor([[3.0]], dtype=torch.float64), one * 0), torch.tensor(1.0), torch.tensor(0))
+    batch = Batch(
+        (torch.tensor([[3.0]], dtype=torch.float64), one * 0), torch.tensor(1.0), torch.tensor(0)
+    )
     phi = Objective(Context(one, {}, {}, FunctionModel(squares, one)), batch)
     p = Point("squares", phi, one, *Autograd()(phi, one))
     assert p.curvature == pytest.approx(9.0)
@@ -222,7 +242,9 @@ def test_the_floor_does_not_hold_for_a_smoothness_constant_that_is_too_small() -
     below = []
     for seed in range(20):
         p = point("squares", seed)
-        below.append(float(p.search(rule(c, shrink, 100.0)).step) < shrink * 2 * (1 - c) / (p.curvature / 4))
+        below.append(
+            float(p.search(rule(c, shrink, 100.0)).step) < shrink * 2 * (1 - c) / (p.curvature / 4)
+        )
     assert any(below)
 
 
@@ -271,7 +293,9 @@ class Spy:
 
         def spied(eta: Tensor, rows: Tensor | None) -> Tensor:
             each = eta.reshape(-1).tolist()
-            for row, value in zip(range(len(each)) if rows is None else rows.tolist(), each, strict=True):
+            for row, value in zip(
+                range(len(each)) if rows is None else rows.tolist(), each, strict=True
+            ):
                 self.first.setdefault(row, value)
             return ray(eta, rows)
 
@@ -299,7 +323,9 @@ class Witness(StepRule):
         spy = Spy(phi)
         outcome, after = self.rule.search(spy, x, f, g, d, state)
         value = phi(x + outcome.step.unsqueeze(-1) * d)
-        columns = [t.reshape(-1).tolist() for t in (f, value, outcome.step, norm_sq(g), outcome.trials)]
+        columns = [
+            t.reshape(-1).tolist() for t in (f, value, outcome.step, norm_sq(g), outcome.trials)
+        ]
         batches = [phi.batch.row(i) for i in range(len(x))] if x.dim() == 2 else [phi.batch]
         for row, (batch, (loss, after_loss, step, square, trials)) in enumerate(
             zip(batches, zip(*columns, strict=True), strict=True)
@@ -312,7 +338,9 @@ class Witness(StepRule):
 SIZES, STEPS, ROUNDS = (11, 4, 3, 18, 7), 6, 4
 BOTH = pytest.mark.parametrize("executor", [Sequential(), Cohort(3)], ids=["sequential", "cohort"])
 KINDS = pytest.mark.parametrize("kind", sorted(LOSSES))
-RESETS = pytest.mark.parametrize("reset", [Keep(), Restart(), Grow(2.0)], ids=lambda r: type(r).__name__)
+RESETS = pytest.mark.parametrize(
+    "reset", [Keep(), Restart(), Grow(2.0)], ids=lambda r: type(r).__name__
+)
 
 
 def federation(kind: str, seed: int = 5) -> Federation:
@@ -322,7 +350,9 @@ def federation(kind: str, seed: int = 5) -> Federation:
     for i, n in enumerate(SIZES):
         inputs = (1 + i) * rng.standard_normal((n, 4))
         scores = inputs @ rng.standard_normal(4) + rng.standard_normal(n)
-        clients.append((torch.tensor(inputs), torch.tensor(np.sign(scores) if kind == "logistic" else scores)))
+        clients.append(
+            (torch.tensor(inputs), torch.tensor(np.sign(scores) if kind == "logistic" else scores))
+        )
     return Federation.of(clients)
 
 
@@ -359,7 +389,9 @@ def test_every_step_of_a_run_satisfies_condition_floor_and_trial_bound(
     witness, rounds = run(kind, LineSearch(Armijo(c), reset, max_step=5.0, shrink=shrink), executor)
     list(rounds)
     assert len(witness.seen) == len(SIZES) * STEPS * ROUNDS
-    assert sum(s.trials > 1 for s in witness.seen) > len(SIZES) * ROUNDS / 2, "the search had nothing to do"
+    assert sum(s.trials > 1 for s in witness.seen) > len(SIZES) * ROUNDS / 2, (
+        "the search had nothing to do"
+    )
     for s in witness.seen:
         top = 2 * (1 - c) / s.L
         assert s.value <= s.f - c * s.step * s.norm_sq + 8 * EPS * s.f
@@ -383,7 +415,9 @@ def test_keep_never_lengthens_a_step_within_a_round(kind: str, executor: Executo
 @pytest.mark.parametrize("reset", [Restart(), Grow(2.0)], ids=["restart", "grow"])
 def test_the_other_resets_do_lengthen_steps_within_a_round(kind: str, reset: Reset) -> None:
     _, rounds = run(kind, LineSearch(Armijo(0.3), reset, max_step=5.0), Sequential())
-    assert any(bool((u.trace.sizes[1:] > u.trace.sizes[:-1]).any()) for updates in rounds for u in updates)
+    assert any(
+        bool((u.trace.sizes[1:] > u.trace.sizes[:-1]).any()) for updates in rounds for u in updates
+    )
 
 
 @KINDS

@@ -44,20 +44,32 @@ CASES = [
 @pytest.mark.parametrize(("c", "eta_g", "K", "max_step", "T", "convex", "strongly"), CASES)
 def test_printed_bounds_are_the_derived_numbers(c, eta_g, K, max_step, T, convex, strongly):
     assert max_step < bounds.step_limit(c, eta_g, K, 4.0)
-    assert bounds.printed_convex(c, eta_g, K, 4.0, max_step, T, 6.0) == pytest.approx(convex, rel=1e-12)
-    assert bounds.printed_strongly(1.0, eta_g, K, max_step, T, 6.0) == pytest.approx(strongly, rel=1e-12)
+    assert bounds.printed_convex(c, eta_g, K, 4.0, max_step, T, 6.0) == pytest.approx(
+        convex, rel=1e-12
+    )
+    assert bounds.printed_strongly(1.0, eta_g, K, max_step, T, 6.0) == pytest.approx(
+        strongly, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("c", "eta_g", "K", "max_step", "T", "convex", "strongly"), CASES)
-def test_the_module_and_the_convergence_tests_mean_the_same_bounds(c, eta_g, K, max_step, T, convex, strongly):
+def test_the_module_and_the_convergence_tests_mean_the_same_bounds(
+    c, eta_g, K, max_step, T, convex, strongly
+):
     p = quadratics(7)
     L, mu, D2 = p.smooth, p.convex, p.D2
     step = bounds.smallest_step(L, c, max_step, BETA)
     assert step == low(L, c, max_step)
-    assert bounds.printed_convex(c, eta_g, K, L, max_step, T, D2) == printed_convex(p, c, eta_g, K, max_step, T)
-    assert bounds.printed_strongly(mu, eta_g, K, max_step, T, D2) == printed_strongly_convex(p, eta_g, K, max_step, T)
+    assert bounds.printed_convex(c, eta_g, K, L, max_step, T, D2) == printed_convex(
+        p, c, eta_g, K, max_step, T
+    )
+    assert bounds.printed_strongly(mu, eta_g, K, max_step, T, D2) == printed_strongly_convex(
+        p, eta_g, K, max_step, T
+    )
     assert bounds.convex(c, eta_g, step, T, D2) == proved_convex(p, c, eta_g, max_step, T)
-    assert bounds.strongly(mu, eta_g, K, step, T, D2) == proved_strongly_convex(p, c, eta_g, K, max_step, T)
+    assert bounds.strongly(mu, eta_g, K, step, T, D2) == proved_strongly_convex(
+        p, c, eta_g, K, max_step, T
+    )
 
 
 def test_the_worked_numbers():
@@ -71,12 +83,20 @@ def test_the_worked_numbers():
     assert bounds.step_limit(0.8, 1.0, 3, 4.0, 2.0) == pytest.approx(0.6 / 20)
     assert bounds.safe_step_limit(0.8, 1.0, 3, 4.0, 2.0) == pytest.approx(0.6 / 32)
     # (1 - 0.5 * 0.1 * (2 - 1/0.8) * 2 / 2)^3 * 4
-    assert bounds.strongly_in_the_mean(0.8, 2.0, 0.5, 0.1, 3, 4.0) == pytest.approx((1 - 0.05 * 0.75) ** 3 * 4)
+    assert bounds.strongly_in_the_mean(0.8, 2.0, 0.5, 0.1, 3, 4.0) == pytest.approx(
+        (1 - 0.05 * 0.75) ** 3 * 4
+    )
     assert bounds.drift(0.5, 5, 0.1, 3.0) == pytest.approx(2 * 0.1 / 0.5 * 3)
     assert bounds.gradients(0.5, 0.1, 3.0) == pytest.approx(60.0)
 
 
-@given(st.floats(0.51, 0.99), st.floats(0.1, 1.0), st.integers(1, 20), st.floats(0.01, 100), st.floats(0, 10))
+@given(
+    st.floats(0.51, 0.99),
+    st.floats(0.1, 1.0),
+    st.integers(1, 20),
+    st.floats(0.01, 100),
+    st.floats(0, 10),
+)
 def test_the_limits_are_where_their_brackets_vanish(c, eta_g, K, L, kappa):
     for limit, drift in ((bounds.step_limit, K * L), (bounds.safe_step_limit, 2 * K * L)):
         step = limit(c, eta_g, K, L, kappa)
@@ -99,12 +119,19 @@ def test_a_bound_without_a_divisor_is_no_bound():
     st.sampled_from([0.01, 1.0, 20.0]),
     st.floats(0.1, 1),
 )
-def test_fedsls_meets_the_bound_for_a_strongly_convex_mean_of_flat_clients(seed, c, K, max_step, eta_g):
+def test_fedsls_meets_the_bound_for_a_strongly_convex_mean_of_flat_clients(
+    seed, c, K, max_step, eta_g
+):
     p, T = quadratics(seed, convex=0.0), 10
     mu = float(np.linalg.eigvalsh(p.Q.mean(0))[0])
     step = bounds.smallest_step(p.smooth, c, max_step, BETA)
-    for iterates, g in ((p.run(fedsls(c, max_step, eta_g), K, T), eta_g), (p.run(fedexpsls(c, max_step), K, T), 1.0)):
-        assert p.distance(iterates) <= bounds.strongly_in_the_mean(c, mu, g, step, T, p.D2) * (1 + 1e-12)
+    for iterates, g in (
+        (p.run(fedsls(c, max_step, eta_g), K, T), eta_g),
+        (p.run(fedexpsls(c, max_step), K, T), 1.0),
+    ):
+        assert p.distance(iterates) <= bounds.strongly_in_the_mean(c, mu, g, step, T, p.D2) * (
+            1 + 1e-12
+        )
 
 
 def test_the_bound_for_a_strongly_convex_mean_needs_c_above_one_half():

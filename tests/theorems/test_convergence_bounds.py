@@ -118,11 +118,16 @@ class Quadratics:
             r = x - batch.targets
             return (r * (batch.inputs @ r.unsqueeze(-1)).squeeze(-1)).sum(-1) / 2
 
-        clients = [(torch.tensor(q)[None], torch.tensor(m)[None]) for q, m in zip(self.Q, self.m, strict=True)]
+        clients = [
+            (torch.tensor(q)[None], torch.tensor(m)[None])
+            for q, m in zip(self.Q, self.m, strict=True)
+        ]
         model = FunctionModel(loss, torch.tensor(self.w0))
         task = Task(algorithm, model, Federation.of(clients), Plan(1, K, order=InOrder()))
         simulation = Simulation(task, len(clients), executor=Cohort())
-        return np.stack([self.w0, *(s.x.numpy() for s, _ in simulation.run(simulation.begin(T), Store(), T))])
+        return np.stack(
+            [self.w0, *(s.x.numpy() for s, _ in simulation.run(simulation.begin(T), Store(), T))]
+        )
 
 
 def quadratics(seed: int, convex: float = 0.05) -> Quadratics:
@@ -135,7 +140,9 @@ def quadratics(seed: int, convex: float = 0.05) -> Quadratics:
         spectrum = np.exp(rng.uniform(np.log(0.05), 0.0, dim)) * rng.uniform(1, 5)
         spectrum[0] = convex
         Q.append(basis @ np.diag(spectrum) @ basis.T)
-    return Quadratics(np.stack(Q), np.tile(rng.standard_normal(dim), (clients, 1)), 3 * rng.standard_normal(dim))
+    return Quadratics(
+        np.stack(Q), np.tile(rng.standard_normal(dim), (clients, 1)), 3 * rng.standard_normal(dim)
+    )
 
 
 def parabola(w0: float = 1.0) -> Quadratics:
@@ -152,7 +159,9 @@ def fedsls(c: float, max_step: float, server_step: float = 1.0) -> Algorithm:
     return zoo.fedsls(c, max_step, BETA, Restart(), server_step)
 
 
-def fedexpsls(c: float, max_step: float, eps: float = 0.0, max_server_step: float = inf) -> Algorithm:
+def fedexpsls(
+    c: float, max_step: float, eps: float = 0.0, max_server_step: float = inf
+) -> Algorithm:
     return zoo.fedexpsls(c, max_step, BETA, Restart(), eps, max_server_step)
 
 
@@ -168,7 +177,9 @@ def proved_convex(p: Quadratics, c: float, eta_g: float, max_step: float, T: int
     return c * p.D2 / ((2 * c - 1) * eta_g * low(p.smooth, c, max_step) * T)
 
 
-def proved_strongly_convex(p: Quadratics, c: float, eta_g: float, K: int, max_step: float, T: int) -> float:
+def proved_strongly_convex(
+    p: Quadratics, c: float, eta_g: float, K: int, max_step: float, T: int
+) -> float:
     return (1 - eta_g * (1 - (1 - p.convex * low(p.smooth, c, max_step)) ** K)) ** T * p.D2
 
 
@@ -226,17 +237,29 @@ def least_squares(seed: int, batch: int, dim: int, noise: float = 0.0) -> Batche
     """Three batches that one w fits exactly, unless there is noise."""
     rng = np.random.default_rng(seed)
     inputs = torch.tensor(rng.standard_normal((3, batch, dim)) * rng.uniform(0.5, 2.0, (3, 1, 1)))
-    targets = inputs @ torch.tensor(rng.standard_normal(dim)) + noise * torch.tensor(rng.standard_normal((3, batch)))
+    targets = inputs @ torch.tensor(rng.standard_normal(dim)) + noise * torch.tensor(
+        rng.standard_normal((3, batch))
+    )
     return Batches(inputs, targets, torch.tensor(2 * rng.standard_normal(dim)))
 
 
 def armijo(c: float, max_step: float, largest: bool = False) -> LineSearch:
-    return LineSearch(Armijo(c), Keep(), max_step=max_step, shrink=BETA, largest=largest, tolerance=1e-9, trials=1000)
+    return LineSearch(
+        Armijo(c),
+        Keep(),
+        max_step=max_step,
+        shrink=BETA,
+        largest=largest,
+        tolerance=1e-9,
+        trials=1000,
+    )
 
 
 @some
 @given(seeds, st.floats(0.55, 0.95), st.sampled_from([0.05, 1.0, 100.0]), st.booleans())
-def test_sgd_with_armijo_steps_meets_vaswanis_convex_bound(seed: int, c: float, max_step: float, largest: bool) -> None:
+def test_sgd_with_armijo_steps_meets_vaswanis_convex_bound(
+    seed: int, c: float, max_step: float, largest: bool
+) -> None:
     # one sample a batch in five dimensions: convex, interpolating, not strongly convex. Restart: every search sees eta_max
     T, p = 5, least_squares(seed, 1, 5)
     points = p.paths(replace(armijo(c, max_step, largest), reset=Restart()), T)
@@ -259,14 +282,18 @@ def test_sgd_with_armijo_steps_meets_the_strongly_convex_bound_on_every_path(
 
 @some
 @given(seeds, st.sampled_from([0.05, 1.0, 100.0]))
-def test_sgd_with_armijo_steps_meets_vaswanis_strongly_convex_bound_in_expectation(seed: int, max_step: float) -> None:
+def test_sgd_with_armijo_steps_meets_vaswanis_strongly_convex_bound_in_expectation(
+    seed: int, max_step: float
+) -> None:
     # as printed: c = 1/2, the largest step, mu the mean of the batches' constants, one of which is 0 here
     T, p = 5, least_squares(seed, 3, 2)
     p = replace(p, inputs=p.inputs.clone())
     p.inputs[0, :, 1] = 0.0
     p = replace(p, targets=p.inputs @ torch.tensor([1.0, -1.0], dtype=torch.float64))
     mu = float(p.spectra[:, 0].clamp(min=0).mean())
-    end = norm_sq(p.paths(replace(armijo(0.5, max_step, largest=True), reset=Restart()), T)[-1] - p.best)
+    end = norm_sq(
+        p.paths(replace(armijo(0.5, max_step, largest=True), reset=Restart()), T)[-1] - p.best
+    )
     bound = max(1 - mu / p.smooth, 1 - mu * max_step) ** T * p.D2
     assert float(end.mean()) <= bound * (1 + 1e-8)
 
@@ -282,7 +309,9 @@ def test_fedsls_with_one_client_and_many_batches_meets_the_strongly_convex_bound
     subsets = torch.tensor(list(itertools.combinations(range(len(a)), 4)))
     spectra = torch.linalg.eigvalsh(a[subsets].mT @ a[subsets] / 4)
     mu, L = float(spectra[:, 0].min()), float(spectra[:, 1].max())
-    simulation = Simulation(Task(zoo.fedsls(c, max_step, BETA, Restart()), model, data, Plan(4, K), seed=seed), 1)
+    simulation = Simulation(
+        Task(zoo.fedsls(c, max_step, BETA, Restart()), model, data, Plan(4, K), seed=seed), 1
+    )
     ((server, _),) = simulation.run(simulation.begin(1), Store(), 1)
     assert float(norm_sq(server.x - p.best)) <= (1 - mu * low(L, c, max_step)) ** K * p.D2
 
@@ -312,7 +341,11 @@ def test_vaswanis_strongly_convex_bound_needs_c_of_one_half() -> None:
     # w jumps to -0.97 w, 0.9409 a step, against max(1 - 0.1, 1 - 0.197) = 0.9. With c = 1/2 the step is 1: solved
     root = torch.tensor([1.0, 0.1], dtype=torch.float64).sqrt()
     two = torch.tensor(2.0, dtype=torch.float64)
-    p = Batches((two.sqrt() * root.diag())[None], torch.zeros(1, 2, dtype=torch.float64), torch.eye(2).double()[0])
+    p = Batches(
+        (two.sqrt() * root.diag())[None],
+        torch.zeros(1, 2, dtype=torch.float64),
+        torch.eye(2).double()[0],
+    )
     assert p.spectra[0].tolist() == pytest.approx([0.1, 1.0])
     T = 10
     bound = max(1 - 0.1 / 1, 1 - 0.1 * 1.97) ** T
@@ -337,7 +370,13 @@ def test_the_rate_1_minus_mu_over_l_is_false_for_c_above_one_half() -> None:
 def test_the_bounds_of_fedsls_hold_on_the_worked_case() -> None:
     # Three clients, w* = (1, -1, 2), w_0 = 0: D^2 = 6; L = 4 (client 1), mu = 1 (clients 1 and 2).
     # c = 0.8, eta_g = 1, K = 1: eta_max < (1.6 - 1) / 4 = 0.15; 0.9 of it is 0.135. T = 40.
-    Q = np.array([np.diag([1.0, 2.0, 4.0]), np.diag([2.0, 1.0, 3.0]), [[2, 0.5, 0], [0.5, 1.5, 0.2], [0, 0.2, 3]]])
+    Q = np.array(
+        [
+            np.diag([1.0, 2.0, 4.0]),
+            np.diag([2.0, 1.0, 3.0]),
+            [[2, 0.5, 0], [0.5, 1.5, 0.2], [0, 0.2, 3]],
+        ]
+    )
     p = Quadratics(Q, np.tile([1.0, -1.0, 2.0], (3, 1)), np.zeros(3))
     assert (p.smooth, p.convex, p.D2) == pytest.approx((4.0, 1.0, 6.0))
     iterates = p.run(fedsls(0.8, 0.135), 1, 40)
@@ -345,10 +384,16 @@ def test_the_bounds_of_fedsls_hold_on_the_worked_case() -> None:
     # client 1, first step: g = (-1, 2, -8), |g|^2 = 69, g'Qg = 1 + 8 + 256 = 265; acceptable up to 2 * 0.2 * 69 / 265
     # = 0.104, so 0.135 * 0.9^3 = 0.0984. Client 2: g = (-2, 1, -6), 41, 8 + 1 + 108 = 117: 0.1402 > 0.135, at once.
     # Client 3: g = -Q (1, -1, 2) = (-1.5, 0.6, -5.8), 36.25, 4.5 - 0.9 + 0.54 - 1.392 + 100.92 = 103.668: 0.1399, at once.
-    first = 0.135 * (0.9**3 * np.array([1, -2, 8]) + np.array([2, -1, 6]) + np.array([1.5, -0.6, 5.8])) / 3
+    first = (
+        0.135
+        * (0.9**3 * np.array([1, -2, 8]) + np.array([2, -1, 6]) + np.array([1.5, -0.6, 5.8]))
+        / 3
+    )
     assert iterates[1] == pytest.approx(first, rel=1e-12)
 
-    assert iterates[-1] == pytest.approx([0.9998039727224131, -0.9996900329892262, 1.9999893577290264], rel=1e-12)
+    assert iterates[-1] == pytest.approx(
+        [0.9998039727224131, -0.9996900329892262, 1.9999893577290264], rel=1e-12
+    )
     assert p.gap_of_mean(iterates) == pytest.approx(0.052507414693180404, rel=1e-11)
     assert p.distance(iterates) == pytest.approx(1.3461949925766335e-07, rel=1e-8)
 
@@ -359,7 +404,12 @@ def test_the_bounds_of_fedsls_hold_on_the_worked_case() -> None:
     assert p.distance(iterates) <= 0.9325**40 * 6
 
 
-ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles" / "theorem_bounds_derived.json"
+ORACLE = (
+    Path(__file__).resolve().parents[2].parent
+    / "shared"
+    / "oracles"
+    / "theorem_bounds_derived.json"
+)
 
 
 @pytest.mark.parametrize("case", range(3))
@@ -377,18 +427,30 @@ def test_the_bounds_of_fedsls_hold_on_the_oracle_cases(case: int) -> None:
     assert iterates[-1] == pytest.approx(run["wT"], rel=1e-12)
     assert p.gap_of_mean(iterates) == pytest.approx(run["f_of_avg"], rel=1e-10)
     assert p.distance(iterates) == pytest.approx(run["dist_sq_T"], rel=1e-6)
-    assert printed_convex(p, c, eta_g, K, max_step, T) == pytest.approx(run["bound_convex"], rel=1e-9)
-    assert printed_strongly_convex(p, eta_g, K, max_step, T) == pytest.approx(run["bound_strongly_convex"], rel=1e-9)
+    assert printed_convex(p, c, eta_g, K, max_step, T) == pytest.approx(
+        run["bound_convex"], rel=1e-9
+    )
+    assert printed_strongly_convex(p, eta_g, K, max_step, T) == pytest.approx(
+        run["bound_strongly_convex"], rel=1e-9
+    )
     assert run["f_of_avg"] <= run["bound_convex"]
     assert run["dist_sq_T"] <= run["bound_strongly_convex"]
 
 
-moderate = (seeds, st.floats(0.7, 0.85), st.sampled_from([0.5, 1.0]), st.integers(1, 4), st.floats(0.1, 0.95))
+moderate = (
+    seeds,
+    st.floats(0.7, 0.85),
+    st.sampled_from([0.5, 1.0]),
+    st.integers(1, 4),
+    st.floats(0.1, 0.95),
+)
 
 
 @some
 @given(*moderate)
-def test_fedsls_meets_its_convex_bound_for_moderate_c(seed: int, c: float, eta_g: float, K: int, part: float) -> None:
+def test_fedsls_meets_its_convex_bound_for_moderate_c(
+    seed: int, c: float, eta_g: float, K: int, part: float
+) -> None:
     p, T = quadratics(seed, convex=0.0), 15
     max_step = part * (2 * c - eta_g) / (K * p.smooth)
     iterates = p.run(fedsls(c, max_step, eta_g), K, T)
@@ -500,10 +562,14 @@ def test_the_convex_bound_of_fedsls_needs_a_small_max_step() -> None:
 
 @some
 @given(seeds, st.floats(0.7, 0.85), st.integers(1, 4), st.floats(0.1, 0.95))
-def test_fedexpsls_meets_the_corrected_convex_bound_for_moderate_c(seed: int, c: float, K: int, part: float) -> None:
+def test_fedexpsls_meets_the_corrected_convex_bound_for_moderate_c(
+    seed: int, c: float, K: int, part: float
+) -> None:
     p, T = quadratics(seed, convex=0.0), 15
     max_step = part * (2 * c - 1) / (K * p.smooth)
-    assert p.gap_of_mean(p.run(fedexpsls(c, max_step), K, T)) <= printed_convex(p, c, 1.0, K, max_step, T)
+    assert p.gap_of_mean(p.run(fedexpsls(c, max_step), K, T)) <= printed_convex(
+        p, c, 1.0, K, max_step, T
+    )
 
 
 @some
@@ -513,7 +579,9 @@ def test_fedexpsls_meets_the_corrected_strongly_convex_bound_for_moderate_c(
 ) -> None:
     p, T = quadratics(seed), 15
     max_step = part * (2 * c - 1) / (K * p.smooth)
-    assert p.distance(p.run(fedexpsls(c, max_step), K, T)) <= printed_strongly_convex(p, 1.0, K, max_step, T)
+    assert p.distance(p.run(fedexpsls(c, max_step), K, T)) <= printed_strongly_convex(
+        p, 1.0, K, max_step, T
+    )
 
 
 @some

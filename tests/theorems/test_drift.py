@@ -18,7 +18,10 @@ from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.steps.search import LineSearch
 
-Q = torch.tensor([[[1.0, 0.0], [0.0, 3.0]], [[4.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 2.0]]], dtype=torch.float64)
+Q = torch.tensor(
+    [[[1.0, 0.0], [0.0, 3.0]], [[4.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 2.0]]],
+    dtype=torch.float64,
+)
 B = torch.tensor([[2.0, 0.0], [-1.0, 1.0], [0.0, -2.0]], dtype=torch.float64)
 MINIMUM = torch.linalg.solve(Q.sum(0), torch.einsum("kij,kj->i", Q, B))
 FIVE = Plan(1, 5, order=InOrder())
@@ -33,13 +36,19 @@ def distance(algorithm, rounds, copies=(1, 1, 1), plan=FIVE, per_round=3):
     """|x - minimum| after some rounds; a client with m copies of its sample takes m steps an epoch."""
     clients = [(Q[[i] * m], B[[i] * m]) for i, m in enumerate(copies)]
     model = FunctionModel(quadratic, torch.zeros(2, dtype=torch.float64))
-    simulation = Simulation(Task(algorithm, model, Federation.of(clients), plan), per_round, executor=Cohort())
+    simulation = Simulation(
+        Task(algorithm, model, Federation.of(clients), plan), per_round, executor=Cohort()
+    )
     *_, (server, _) = simulation.run(simulation.begin(rounds), Store(), rounds)
     return float((server.x - MINIMUM).norm())
 
 
 def test_fedavg_and_fedprox_stop_elsewhere():
-    for algorithm in (zoo.fedavg(0.1), zoo.fedprox(0.1, 0.5), replace(zoo.fedsls(), server=zoo.fedavg().server)):
+    for algorithm in (
+        zoo.fedavg(0.1),
+        zoo.fedprox(0.1, 0.5),
+        replace(zoo.fedsls(), server=zoo.fedavg().server),
+    ):
         assert distance(algorithm, 60) > 0.02
 
 

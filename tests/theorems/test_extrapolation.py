@@ -27,7 +27,9 @@ def cohort(seed: int, spread: float) -> tuple[Tensor, Tensor]:
 cohorts = st.builds(cohort, st.integers(0, 2**31), st.sampled_from([0.0, 0.1, 1.0, 30.0]))
 
 
-def eta_g(rule: Extrapolate, deltas: Tensor, weights: Tensor | None = None, rounds: int = 1) -> float:
+def eta_g(
+    rule: Extrapolate, deltas: Tensor, weights: Tensor | None = None, rounds: int = 1
+) -> float:
     """The step of the last of some rounds with the same deltas; also checks where the server went with it."""
     weights = torch.ones(len(deltas), dtype=torch.float64) if weights is None else weights
     agg = Aggregate.of(deltas, {}, weights)
@@ -60,21 +62,28 @@ def test_eta_g_is_at_least_one(both: tuple[Tensor, Tensor], eps: float) -> None:
 
 @many
 @given(cohorts)
-def test_the_ratio_without_eps_is_at_least_one_half_for_any_weights(both: tuple[Tensor, Tensor]) -> None:
+def test_the_ratio_without_eps_is_at_least_one_half_for_any_weights(
+    both: tuple[Tensor, Tensor],
+) -> None:
     # |sum p_i D_i|^2 <= sum p_i |D_i|^2 (Jensen), provided both means use the same weights
     assert eta_g(BARE, *both) >= 0.5 * (1 - 1e-12)
 
 
 def test_jensen_needs_the_same_weights_in_both_means() -> None:
     # weighted mean of the deltas, plain mean of the squares: D = (1, 0) weighted (9, 1) gives (1 + 0) / 2 / (2 * 0.9^2) = 0.309
-    deltas, weights = torch.tensor([[1.0], [0.0]], dtype=torch.float64), torch.tensor([9.0, 1.0], dtype=torch.float64)
+    deltas, weights = (
+        torch.tensor([[1.0], [0.0]], dtype=torch.float64),
+        torch.tensor([9.0, 1.0], dtype=torch.float64),
+    )
     mixed = float((deltas**2).mean() / (2 * ((weights @ deltas) / weights.sum()) ** 2))
     assert mixed < 0.5 <= eta_g(BARE, deltas, weights)
 
 
 @many
 @given(cohorts)
-def test_the_ratio_is_one_half_and_eta_g_one_when_all_deltas_are_equal(both: tuple[Tensor, Tensor]) -> None:
+def test_the_ratio_is_one_half_and_eta_g_one_when_all_deltas_are_equal(
+    both: tuple[Tensor, Tensor],
+) -> None:
     deltas, weights = both
     same = deltas[:1].expand_as(deltas)
     assert eta_g(BARE, same, weights) == pytest.approx(0.5, rel=1e-12)
@@ -89,7 +98,9 @@ def test_eta_g_is_one_for_a_single_client(both: tuple[Tensor, Tensor]) -> None:
 
 @many
 @given(cohorts, st.floats(1e-3, 1e3))
-def test_only_the_proportions_of_the_weights_count(both: tuple[Tensor, Tensor], factor: float) -> None:
+def test_only_the_proportions_of_the_weights_count(
+    both: tuple[Tensor, Tensor], factor: float
+) -> None:
     deltas, weights = both
     assert eta_g(Extrapolate(), deltas, factor * weights) == pytest.approx(
         eta_g(Extrapolate(), deltas, weights), rel=1e-9
@@ -98,16 +109,23 @@ def test_only_the_proportions_of_the_weights_count(both: tuple[Tensor, Tensor], 
 
 def test_orthogonal_deltas_of_m_clients_give_half_of_m() -> None:
     # |D|^2 = (1/m^2) m = 1/m, mean of squares 1: ratio m / 2
-    assert eta_g(Extrapolate(0.0), torch.eye(8, dtype=torch.float64)) == pytest.approx(4.0, rel=1e-12)
+    assert eta_g(Extrapolate(0.0), torch.eye(8, dtype=torch.float64)) == pytest.approx(
+        4.0, rel=1e-12
+    )
 
 
 def test_deltas_that_cancel_without_eps_leave_the_server_where_it_is_with_step_one() -> None:
-    assert eta_g(Extrapolate(0.0), torch.tensor([[1.0, -2.0], [-1.0, 2.0]], dtype=torch.float64)) == 1.0
+    assert (
+        eta_g(Extrapolate(0.0), torch.tensor([[1.0, -2.0], [-1.0, 2.0]], dtype=torch.float64))
+        == 1.0
+    )
 
 
 @many
 @given(cohorts, st.floats(1.0, 20.0))
-def test_max_step_clamps_and_changes_nothing_below_it(both: tuple[Tensor, Tensor], top: float) -> None:
+def test_max_step_clamps_and_changes_nothing_below_it(
+    both: tuple[Tensor, Tensor], top: float
+) -> None:
     free = eta_g(Extrapolate(0.0), *both)
     assert eta_g(Extrapolate(0.0, max_step=top), *both) == min(free, top)
 
@@ -132,9 +150,13 @@ def test_deltas_times_s_and_eps_times_s_squared_give_the_same_step(
 
 @many
 @given(cohorts, st.floats(1e-6, 1.0), st.floats(1.5, 10.0))
-def test_a_larger_eps_gives_a_smaller_ratio(both: tuple[Tensor, Tensor], eps: float, factor: float) -> None:
+def test_a_larger_eps_gives_a_smaller_ratio(
+    both: tuple[Tensor, Tensor], eps: float, factor: float
+) -> None:
     assume(ratio(*both) < 1e6)
-    assert eta_g(Extrapolate(factor * eps, min_step=0.0), *both) < eta_g(Extrapolate(eps, min_step=0.0), *both)
+    assert eta_g(Extrapolate(factor * eps, min_step=0.0), *both) < eta_g(
+        Extrapolate(eps, min_step=0.0), *both
+    )
 
 
 @many
@@ -148,6 +170,8 @@ def test_eps_is_decayed_once_before_every_round(
 
 @many
 @given(cohorts, st.floats(1e-3, 1.0))
-def test_eps_per_client_is_eps_times_the_clients_of_the_round(both: tuple[Tensor, Tensor], eps: float) -> None:
+def test_eps_per_client_is_eps_times_the_clients_of_the_round(
+    both: tuple[Tensor, Tensor], eps: float
+) -> None:
     found = eta_g(Extrapolate(eps, min_step=0.0, eps_per_client=True), *both)
     assert found == pytest.approx(ratio(*both, eps * len(both[0])), rel=1e-12)

@@ -27,13 +27,29 @@ from fedstep.steps.search import LineSearch
 C, SHRINK, L = 0.6, 0.9, 1.0
 
 
-def iterates(max_step: float, steps: int, largest: bool = False) -> tuple[list[float], list[float], list[int]]:
+def iterates(
+    max_step: float, steps: int, largest: bool = False
+) -> tuple[list[float], list[float], list[int]]:
     """w_0 .. w_K with the steps and trials between them: K rounds of one local step of one client, all through the library."""
-    search = LineSearch(Armijo(C), Restart(), max_step=max_step, shrink=SHRINK, largest=largest, tolerance=1e-9)
-    model = FunctionModel(lambda x, batch: (batch.inputs @ x) ** 2 / 2, torch.ones(1, dtype=torch.float64))
+    search = LineSearch(
+        Armijo(C), Restart(), max_step=max_step, shrink=SHRINK, largest=largest, tolerance=1e-9
+    )
+    model = FunctionModel(
+        lambda x, batch: (batch.inputs @ x) ** 2 / 2, torch.ones(1, dtype=torch.float64)
+    )
     one = torch.ones(1, 1, dtype=torch.float64)
-    task = Task(Algorithm(LocalSolver(search)), model, Federation.of([(one, one[0])]), Plan(batch=1, steps=1))
-    server, points, sizes, trials = task.algorithm.init(model.init()), [1.0], list[float](), list[int]()
+    task = Task(
+        Algorithm(LocalSolver(search)),
+        model,
+        Federation.of([(one, one[0])]),
+        Plan(batch=1, steps=1),
+    )
+    server, points, sizes, trials = (
+        task.algorithm.init(model.init()),
+        [1.0],
+        list[float](),
+        list[int](),
+    )
     for _ in range(steps):
         (update,) = Sequential()(task, task.algorithm.broadcast(server), [0], Store())
         server = task.algorithm.absorb(server, update.aggregate, 1)
@@ -95,7 +111,9 @@ def test_theorem_1_is_false_also_for_more_steps(steps: int) -> None:
 @pytest.mark.parametrize("steps", [1, 3, 10, 30])
 @pytest.mark.parametrize("max_step", [0.1, 1.0, 1000.0])
 @pytest.mark.parametrize("largest", [False, True])
-def test_vaswanis_form_holds_on_the_same_instance(steps: int, max_step: float, largest: bool) -> None:
+def test_vaswanis_form_holds_on_the_same_instance(
+    steps: int, max_step: float, largest: bool
+) -> None:
     # K = 1, eta_max = 1000: 0.6 * 1.25 / 0.2 = 3.75, and 4.17 with shrink
     points, _, _ = iterates(max_step, steps, largest)
     assert f_of_mean(points) <= vaswani(max_step, steps, 1.0 if largest else SHRINK)

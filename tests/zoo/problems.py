@@ -23,7 +23,9 @@ def federation(dtype: torch.dtype = torch.float64) -> Federation:
     clients = []
     for n in SIZES:
         y = torch.randint(3, (n,), generator=g)
-        clients.append(((centres[y] + 0.7 * torch.randn(n, 5, generator=g, dtype=torch.float64)).to(dtype), y))
+        clients.append(
+            ((centres[y] + 0.7 * torch.randn(n, 5, generator=g, dtype=torch.float64)).to(dtype), y)
+        )
     return Federation.of(clients)
 
 
@@ -36,7 +38,11 @@ def model(dtype: torch.dtype = torch.float64) -> ModuleModel:
 
 
 def simulation(
-    algorithm: Algorithm, executor: Executor | None = None, seed: int = 5, plan: Plan | None = None, per_round: int = 4
+    algorithm: Algorithm,
+    executor: Executor | None = None,
+    seed: int = 5,
+    plan: Plan | None = None,
+    per_round: int = 4,
 ) -> Simulation:
     task = Task(algorithm, model(), federation(), plan or Plan(batch=4, steps=5), seed)
     return Simulation(task, per_round, executor=executor or Sequential())

@@ -24,7 +24,9 @@ ROUNDS = {"feddog": 50}  # of training where 25 are too few: its first steps are
 ROUNDING = {
     "fedprobls": 1e-10
 }  # its steps solve linear systems, which amplify the rounding of another order of summation
-MAY_STAY = ("fedprobls",)  # a sound search may end in the belief that no trial beats the start: counted as failed
+MAY_STAY = (
+    "fedprobls",
+)  # a sound search may end in the belief that no trial beats the start: counted as failed
 
 
 @every
@@ -46,25 +48,33 @@ def test_another_seed_gives_other_numbers(name):
 def test_cohort_and_sequential_agree(name):
     one, tolerance = final(simulation(build(name))), ROUNDING.get(name, 1e-12)
     for executor in (Cohort(), Cohort(block=3), Cohort(block=1)):
-        assert torch.allclose(one, final(simulation(build(name), executor)), rtol=tolerance, atol=tolerance)
+        assert torch.allclose(
+            one, final(simulation(build(name), executor)), rtol=tolerance, atol=tolerance
+        )
 
 
 @every
 def test_cohort_and_sequential_agree_on_epochs_of_unequal_length(name):
     plan = Plan(batch=4, steps=None, epochs=2)
     one, tolerance = final(simulation(build(name), plan=plan)), ROUNDING.get(name, 1e-12)
-    assert torch.allclose(one, final(simulation(build(name), Cohort(), plan=plan)), rtol=tolerance, atol=tolerance)
+    assert torch.allclose(
+        one, final(simulation(build(name), Cohort(), plan=plan)), rtol=tolerance, atol=tolerance
+    )
 
 
 @every
 def test_cohort_repeats_its_bits(name):
-    assert torch.equal(final(simulation(build(name), Cohort(3))), final(simulation(build(name), Cohort(3))))
+    assert torch.equal(
+        final(simulation(build(name), Cohort(3))), final(simulation(build(name), Cohort(3)))
+    )
 
 
 @every
 def test_order_of_clients_does_not_matter(name):
     orders = ((0, 3, 5), (1, 2, 4)), ((5, 0, 3), (4, 1, 2))
-    ends = [final(replace(simulation(build(name), per_round=3), sampling=Given(o)), 2) for o in orders]
+    ends = [
+        final(replace(simulation(build(name), per_round=3), sampling=Given(o)), 2) for o in orders
+    ]
     assert torch.allclose(*ends, rtol=1e-12, atol=1e-12)
 
 
@@ -113,7 +123,9 @@ def test_weight_zero_equals_absence(name):
     sent = sim.task.algorithm.broadcast(sim.begin(1))
     one, two = (u.aggregate for u in sim.executor(sim.task, sent, [0, 1], Store()))
     absent = Aggregate.of(
-        two.delta / two.weight, {k: v / two.weight for k, v in two.message.items()}, torch.tensor(0.0)
+        two.delta / two.weight,
+        {k: v / two.weight for k, v in two.message.items()},
+        torch.tensor(0.0),
     )
     with_it = sim.task.algorithm.absorb(sim.begin(1), one + absent, 6)
     without = sim.task.algorithm.absorb(sim.begin(1), one, 6)
@@ -125,12 +137,16 @@ def test_training_lowers_the_loss(name):
     sim = simulation(build(name), per_round=6)
     rounds = ROUNDS.get(name, 25)
     rows = [row for _, row in sim.run(sim.begin(rounds), Store(), rounds)]
-    assert min(row.loss for row in rows[1:]) < 0.8 * rows[0].loss  # the least: extrapolation may swing
+    assert (
+        min(row.loss for row in rows[1:]) < 0.8 * rows[0].loss
+    )  # the least: extrapolation may swing
 
 
 @every
 def test_float32_runs_and_stays_finite(name):
-    task = Task(build(name), model(torch.float32), federation(torch.float32), Plan(batch=4, steps=5))
+    task = Task(
+        build(name), model(torch.float32), federation(torch.float32), Plan(batch=4, steps=5)
+    )
     x = final(Simulation(task, 4), 3)
     assert x.dtype == torch.float32
     assert torch.isfinite(x).all()
@@ -142,18 +158,24 @@ def test_one_broken_client_is_left_out_and_counted(name):
     x = good.fields[0].clone()
     x[good.parts[3]] = torch.nan
     sim = simulation(build(name), per_round=6)
-    broken = replace(sim, task=replace(sim.task, federation=Federation((x, good.fields[1]), good.parts)))
+    broken = replace(
+        sim, task=replace(sim.task, federation=Federation((x, good.fields[1]), good.parts))
+    )
     rows = [row for _, row in broken.run(broken.begin(2), Store(), 2)]
     assert torch.isfinite(final(broken, 2)).all()
     assert [r.rejected for r in rows] == [1, 1]
-    searches = 1 if isinstance(sim.task.algorithm.local, Newton) else 5  # Newton gives up at the first failure
+    searches = (
+        1 if isinstance(sim.task.algorithm.local, Newton) else 5
+    )  # Newton gives up at the first failure
     failed = [min(r.failed, 5) if name in MAY_STAY else r.failed for r in rows]
     assert failed == ([searches] * 2 if rows[0].trials > 0 else [0, 0])
 
 
 def test_merge_is_associative_and_commutative():
     g = torch.Generator().manual_seed(0)
-    deltas, messages, weights = (torch.rand(3, n, generator=g, dtype=torch.float64) for n in (4, 2, 1))
+    deltas, messages, weights = (
+        torch.rand(3, n, generator=g, dtype=torch.float64) for n in (4, 2, 1)
+    )
     a, b, c = (Aggregate.of(deltas[i], {"m": messages[i]}, weights[i, 0]) for i in range(3))
     left, right, swapped = (a + b) + c, a + (b + c), c + a + b
     for other in (right, swapped):

@@ -84,7 +84,10 @@ def test_scaffold_begins_as_fedavg_and_leaves_it(option):
 def test_scaffold_with_one_client_that_is_all_is_sgd():
     fed = federation()
     alone = Federation(fed.fields, (fed.parts[3],))
-    ends = [final(Simulation(Task(m, model(), alone, ALL), 1), 4) for m in (zoo.scaffold(0.3), zoo.fedavg(0.3))]
+    ends = [
+        final(Simulation(Task(m, model(), alone, ALL), 1), 4)
+        for m in (zoo.scaffold(0.3), zoo.fedavg(0.3))
+    ]
     assert torch.allclose(*ends, rtol=1e-12, atol=1e-12)
 
 
@@ -119,7 +122,9 @@ def test_fedlin_divides_its_step_by_the_number_of_local_steps():
 
 def test_feddane_without_prox_and_with_all_clients_is_fedlin():
     assert same(zoo.feddane(0.2, mu=0.0), zoo.fedlin(0.2), per_round=6)
-    assert not same(zoo.feddane(0.2, mu=0.0), zoo.fedlin(0.2), per_round=3)  # other clients are asked
+    assert not same(
+        zoo.feddane(0.2, mu=0.0), zoo.fedlin(0.2), per_round=3
+    )  # other clients are asked
 
 
 def test_mime_without_momentum_on_all_samples_is_fedlin():
@@ -133,7 +138,9 @@ def test_mimelite_without_momentum_is_fedavg():
     assert not same(zoo.mimelite(0.2, beta=0.5), zoo.fedavg(0.2))
 
 
-@pytest.mark.parametrize(("adam", "plain"), [(zoo.mime_adam, zoo.mime), (zoo.mimelite_adam, zoo.mimelite)])
+@pytest.mark.parametrize(
+    ("adam", "plain"), [(zoo.mime_adam, zoo.mime), (zoo.mimelite_adam, zoo.mimelite)]
+)
 def test_first_round_of_adam_statistics_is_that_of_momentum(adam, plain):
     assert same(adam(0.2, eps=1.0), plain(0.1), rounds=1)  # v is 1
     assert not same(adam(0.2, eps=1.0), plain(0.1))
@@ -227,7 +234,9 @@ def test_a_client_that_takes_no_step_keeps_its_control():
     store.save([3], {"control": torch.ones(1, model().dim, dtype=torch.float64)})
     (update,) = sim.executor(sim.task, sim.task.algorithm.broadcast(sim.begin(1)), [3], store)
     assert torch.equal(store.memories[3]["control"], torch.ones(model().dim, dtype=torch.float64))
-    assert torch.equal(update.aggregate.message["control"], torch.zeros(model().dim, dtype=torch.float64))
+    assert torch.equal(
+        update.aggregate.message["control"], torch.zeros(model().dim, dtype=torch.float64)
+    )
 
 
 # With extrapolation
@@ -238,7 +247,9 @@ def parts_of(algorithm, x, updates, shared):
     deltas = [u.aggregate.delta for u in updates]
     if isinstance(algorithm.correction, Normalised):
         lengths = [u.trace.sizes.sum() for u in updates]
-        return [sum(lengths) / len(lengths) * d for d in deltas]  # deltas are divided by the lengths already
+        return [
+            sum(lengths) / len(lengths) * d for d in deltas
+        ]  # deltas are divided by the lengths already
     if isinstance(algorithm.correction, Dynamic):
         return [d - shared["dual"] / algorithm.correction.alpha for d in deltas]
     return deltas
@@ -254,7 +265,9 @@ def test_a_correction_goes_with_extrapolation(name):
         before, kept = server, Store({c: dict(m) for c, m in store.memories.items()})
         server, row = next(sim.run(server, store, server.round + 1))
         if not algorithm.correction.probes:
-            updates = list(sim.executor(sim.task, sim.task.algorithm.broadcast(before), cohort, kept))
+            updates = list(
+                sim.executor(sim.task, sim.task.algorithm.broadcast(before), cohort, kept)
+            )
             parts = parts_of(sim.task.algorithm, before.x, updates, server.shared)
             mean = sum(parts) / len(parts)
             expected = sum(norm_sq(p) for p in parts) / len(parts) / (2 * norm_sq(mean))
@@ -266,13 +279,17 @@ def test_a_correction_goes_with_extrapolation(name):
 # What it costs, and what is refused
 
 
-@pytest.mark.parametrize("method", [zoo.fedlin, zoo.feddane, zoo.mimelite, partial(zoo.scaffold, option=1)])
+@pytest.mark.parametrize(
+    "method", [zoo.fedlin, zoo.feddane, zoo.mimelite, partial(zoo.scaffold, option=1)]
+)
 def test_a_client_without_a_gradient_at_the_anchor_is_left_out_and_comes_back(method):
     fed = federation()
     inputs = fed.fields[0].clone()
     inputs[fed.parts[3][:2]] = torch.nan  # two of twenty samples: a search skips their batches
     broken = simulation(searching(method()), per_round=6)
-    broken = replace(broken, task=replace(broken.task, federation=Federation((inputs, fed.fields[1]), fed.parts)))
+    broken = replace(
+        broken, task=replace(broken.task, federation=Federation((inputs, fed.fields[1]), fed.parts))
+    )
     store, server = Store(), broken.begin(3)
     for _ in range(2):
         server, row = next(broken.run(server, store, server.round + 1))
@@ -291,7 +308,12 @@ def test_passes_are_counted():
 
     probe = sum(-(-n // 4) for n in (7, 12, 3, 20, 9, 15))
     assert passes(zoo.fedavg()) == passes(zoo.scaffold()) == passes(zoo.feddyn()) == (30, 30)
-    assert passes(zoo.fedlin()) == passes(zoo.mimelite()) == passes(zoo.scaffold(option=1)) == (30 + probe, 30 + probe)
+    assert (
+        passes(zoo.fedlin())
+        == passes(zoo.mimelite())
+        == passes(zoo.scaffold(option=1))
+        == (30 + probe, 30 + probe)
+    )
     assert passes(zoo.mime()) == (60 + probe, 60 + probe)
     assert passes(zoo.moon()) == (90, 30)
 
@@ -305,7 +327,9 @@ def test_bytes_are_counted():
         return row.bytes_up / vector / 6, row.bytes_down / vector / 6
 
     assert vectors(zoo.fedavg()) == vectors(zoo.moon()) == vectors(zoo.feddyn()) == (1, 1)
-    assert vectors(zoo.scaffold()) == vectors(zoo.scaffold(option=1)) == (2, 2)  # the probe of option 1 is not sent
+    assert (
+        vectors(zoo.scaffold()) == vectors(zoo.scaffold(option=1)) == (2, 2)
+    )  # the probe of option 1 is not sent
     assert vectors(zoo.mimelite()) == (2, 2)
     assert vectors(zoo.fedlin())[0] == vectors(zoo.mime())[0] == 2
 

@@ -42,7 +42,10 @@ def test_adasls_with_a_huge_eps_is_fedsls_on_a_scaled_grid():
 
 def test_adam_without_momentum_and_with_one_step_is_rmsprop_without_bias():
     plan = Plan(batch=4, steps=1)  # v / (1 - beta) = g^2 in the first step, whatever beta
-    ends = [final(simulation(zoo.fedadasls(moment=Adam(beta, 0.0)), plan=plan), 2) for beta in (0.5, 0.99)]
+    ends = [
+        final(simulation(zoo.fedadasls(moment=Adam(beta, 0.0)), plan=plan), 2)
+        for beta in (0.5, 0.99)
+    ]
     assert torch.allclose(*ends, rtol=1e-12)
     unscaled = final(simulation(zoo.fedadasls(moment=RMSProp(0.5)), plan=plan), 2)
     assert not torch.allclose(ends[0], unscaled)
@@ -50,13 +53,17 @@ def test_adam_without_momentum_and_with_one_step_is_rmsprop_without_bias():
 
 def test_amsgrad_is_adam_while_the_second_moment_grows():
     plan = Plan(batch=4, steps=1)
-    ends = [final(simulation(zoo.fedadasls(moment=m(0.9, 0.9)), plan=plan), 2) for m in (Adam, AMSGrad)]
+    ends = [
+        final(simulation(zoo.fedadasls(moment=m(0.9, 0.9)), plan=plan), 2) for m in (Adam, AMSGrad)
+    ]
     assert torch.allclose(*ends, rtol=1e-12)
     assert not same(zoo.fedadasls(moment=Adam(0.5)), zoo.fedadasls(moment=AMSGrad(0.5)))
 
 
 def test_dfw_with_a_small_step_is_fedavg():
-    assert same(zoo.feddfw(0.01), zoo.fedavg(0.01))  # the loss is far above step |g|^2, so gamma is 1
+    assert same(
+        zoo.feddfw(0.01), zoo.fedavg(0.01)
+    )  # the loss is far above step |g|^2, so gamma is 1
     assert not same(zoo.feddfw(5.0), zoo.fedavg(5.0))
     assert not same(zoo.feddfw(0.01, momentum=0.5), zoo.fedavg(0.01))
     assert not same(zoo.feddfw(0.01, weight_decay=0.1), zoo.fedavg(0.01))
@@ -69,13 +76,18 @@ def test_delta_sgd_that_cannot_grow_or_shrink_is_fedavg():
 
 def test_fedzo_with_many_directions_is_near_fedavg():
     few, many = (
-        (final(simulation(zoo.fedzo(0.1, n, 1e-5)), 1) - final(simulation(zoo.fedavg(0.1)), 1)).norm() for n in (5, 500)
+        (
+            final(simulation(zoo.fedzo(0.1, n, 1e-5)), 1) - final(simulation(zoo.fedavg(0.1)), 1)
+        ).norm()
+        for n in (5, 500)
     )
     assert many < few / 4  # the error falls with the root of the number: 10 times
 
 
 def test_one_worker_is_fedavg():
-    assert torch.equal(final(simulation(zoo.fedlocalasync(0.3, 1))), final(simulation(zoo.fedavg(0.3))))
+    assert torch.equal(
+        final(simulation(zoo.fedlocalasync(0.3, 1))), final(simulation(zoo.fedavg(0.3)))
+    )
     assert not same(zoo.fedlocalasync(0.3, 4), zoo.fedavg(0.3))
     assert not same(zoo.fedlocalasync(0.3, 4), zoo.fedlocalasync(0.3, 4, torn=False))
 
@@ -106,7 +118,9 @@ def test_seg_steps_do_not_exceed_what_smoothness_allows():
     assert all(row.failed == 0 and row.trials >= 1 for row in rows)
 
 
-@pytest.mark.parametrize("rule", [LipschitzSearch(), ProbabilisticSearch()], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "rule", [LipschitzSearch(), ProbabilisticSearch()], ids=lambda r: type(r).__name__
+)
 def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(rule):
     w = torch.ones(2, requires_grad=True)
     with pytest.raises(InputError, match="LocalSolver"):
@@ -114,7 +128,9 @@ def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(
 
 
 @pytest.mark.parametrize(
-    "rule", [SecantStep(), DistanceOverGradients(first=0.1), FrankWolfe()], ids=lambda r: type(r).__name__
+    "rule",
+    [SecantStep(), DistanceOverGradients(first=0.1), FrankWolfe()],
+    ids=lambda r: type(r).__name__,
 )
 def test_adaptive_steps_serve_as_torch_optimisers(rule):
     w = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -124,7 +140,9 @@ def test_adaptive_steps_serve_as_torch_optimisers(rule):
 
 
 def test_parts_are_written_as_text():
-    assert build("fedadasls(moment=AMSGrad(beta=0.9))").local.direction == Preconditioned(AMSGrad(0.9))
+    assert build("fedadasls(moment=AMSGrad(beta=0.9))").local.direction == Preconditioned(
+        AMSGrad(0.9)
+    )
     assert build("fedsls_nesterov(beta=0.5)").local.move == Nesterov(0.5)
 
 

@@ -22,7 +22,9 @@ from fedstep.steps.resets import Grow, Keep, Restart
 
 
 def same(a, b, rounds=3):
-    return torch.allclose(final(simulation(a), rounds), final(simulation(b), rounds), rtol=1e-12, atol=1e-12)
+    return torch.allclose(
+        final(simulation(a), rounds), final(simulation(b), rounds), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_fedprox_with_mu_zero_is_fedavg():
@@ -116,7 +118,10 @@ def test_momentum_on_a_quadratic_follows_its_recursion():
     for _ in range(4):
         v = 0.5 * v - x
         x += 0.1 * v
-    state, point = Momentum(0.5).init(torch.zeros(1, dtype=torch.float64)), torch.ones(1, dtype=torch.float64)
+    state, point = (
+        Momentum(0.5).init(torch.zeros(1, dtype=torch.float64)),
+        torch.ones(1, dtype=torch.float64),
+    )
     for _ in range(4):
         d, state = Momentum(0.5).apply(-point, point, state)
         point = point + 0.1 * d
@@ -149,7 +154,9 @@ def test_readout_does_not_change_the_training():
 
 
 def test_mixtures_are_one_replace_away():
-    mixture = replace(zoo.fedadam(), local=replace(zoo.fedsls().local, terms=zoo.fedprox(mu=0.1).local.terms))
+    mixture = replace(
+        zoo.fedadam(), local=replace(zoo.fedsls().local, terms=zoo.fedprox(mu=0.1).local.terms)
+    )
     assert torch.isfinite(final(simulation(mixture))).all()
     assert not same(mixture, zoo.fedadam())
 

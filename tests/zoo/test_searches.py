@@ -28,12 +28,16 @@ REFERENCES = (Current(), Grippo(3), ZhangHager(0.7))
 
 
 def same(a, b, rounds=3):
-    return torch.allclose(final(simulation(a), rounds), final(simulation(b), rounds), rtol=1e-12, atol=1e-12)
+    return torch.allclose(
+        final(simulation(a), rounds), final(simulation(b), rounds), rtol=1e-12, atol=1e-12
+    )
 
 
 def with_step(algorithm, **changes):
     """The algorithm with other parts in its step rule."""
-    return replace(algorithm, local=replace(algorithm.local, step=replace(algorithm.local.step, **changes)))
+    return replace(
+        algorithm, local=replace(algorithm.local, step=replace(algorithm.local.step, **changes))
+    )
 
 
 def test_fedsps_with_a_small_largest_step_is_fedavg():
@@ -43,7 +47,8 @@ def test_fedsps_with_a_small_largest_step_is_fedavg():
 
 def test_the_first_step_of_feddecsps_is_that_of_fedsps():
     ends = [
-        final(simulation(m, plan=Plan(batch=4, steps=1)), 1) for m in (zoo.feddecsps(0.7, 2.0), zoo.fedsps(0.7, 2.0))
+        final(simulation(m, plan=Plan(batch=4, steps=1)), 1)
+        for m in (zoo.feddecsps(0.7, 2.0), zoo.fedsps(0.7, 2.0))
     ]
     assert torch.allclose(*ends, rtol=1e-12)
     assert not same(zoo.feddecsps(0.7, 2.0), zoo.fedsps(0.7, 2.0))
@@ -69,7 +74,10 @@ def test_fedsalsa_without_smoothing_and_pauses_is_fedsls():
 
 def test_fedsalsa_leaves_searches_out_once_its_steps_settle():
     reports = {}
-    for name, method in {"settled": zoo.fedsalsa(), "always": with_step(zoo.fedsalsa(), cadence=Always())}.items():
+    for name, method in {
+        "settled": zoo.fedsalsa(),
+        "always": with_step(zoo.fedsalsa(), cadence=Always()),
+    }.items():
         sim = simulation(method, per_round=6)
         reports[name] = [row.forwards for _, row in sim.run(sim.begin(40), Store(), 40)]
     assert sum(reports["settled"][-10:]) < 0.75 * sum(reports["always"][-10:])
@@ -84,7 +92,9 @@ def test_a_goldstein_search_that_is_never_too_short_is_armijo():
     # the first trial is max_step, where too short is good enough, and the steps found below it on this task pass both lines
     armijo = zoo.fedsls(c=0.1, max_step=1e-3, reset=Keep())
     assert same(zoo.fedsls(condition=Goldstein(), max_step=1e-3, reset=Keep()), armijo)
-    assert not same(zoo.fedsls(condition=Goldstein(0.4), reset=Keep()), zoo.fedsls(c=0.4, reset=Keep()))
+    assert not same(
+        zoo.fedsls(condition=Goldstein(0.4), reset=Keep()), zoo.fedsls(c=0.4, reset=Keep())
+    )
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda r: type(r).__name__)
@@ -112,7 +122,8 @@ def linear(features=30, classes=4, sizes=(7, 12, 3, 20, 9, 15)):
     """A linear model and clients with fewer samples than features."""
     g = torch.Generator().manual_seed(1)
     clients = [
-        (torch.randn(n, features, generator=g).double(), torch.randint(classes, (n,), generator=g)) for n in sizes
+        (torch.randn(n, features, generator=g).double(), torch.randint(classes, (n,), generator=g))
+        for n in sizes
     ]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
@@ -137,7 +148,9 @@ def test_a_client_in_the_span_of_its_samples_does_the_same(name):
     net, federation = linear()
     ends = []
     for executor in (Cohort(4), Cohort(4, dual=False), Sequential()):
-        sim = Simulation(Task(METHODS[name], net, federation, Plan(batch=5, steps=6), 4), 5, executor=executor)
+        sim = Simulation(
+            Task(METHODS[name], net, federation, Plan(batch=5, steps=6), 4), 5, executor=executor
+        )
         *_, (server, row) = sim.run(sim.begin(3), Store(), 3)
         ends.append((server.x, row.forwards, row.backwards))
     for x, forwards, backwards in ends[1:]:
@@ -170,7 +183,10 @@ def test_a_slope_costs_a_forward_and_a_backward_pass_in_the_report():
         row = next(iter(sim.run(sim.begin(1), Store(), 1)))[1]
         sent = method.broadcast(sim.begin(1))
         traces = [u.trace for u in sim.executor(sim.task, sent, range(6), Store())]
-        slopes, trials = sum(int(t.slopes.sum()) for t in traces), sum(int(t.trials.sum()) for t in traces)
+        slopes, trials = (
+            sum(int(t.slopes.sum()) for t in traces),
+            sum(int(t.trials.sum()) for t in traces),
+        )
         assert (slopes >= 6 * 5) if method.local.step.condition.asks_slope else slopes == 0
         assert row.backwards == 6 * 5 + slopes
         assert row.forwards == 6 * 5 + trials + slopes
@@ -208,7 +224,9 @@ def test_a_client_with_one_broken_batch_goes_on():
     broken = replace(sim.task, federation=Federation(fields, sim.task.federation.parts))
     for reference in REFERENCES:
         for condition in CONDITIONS:
-            task = replace(broken, algorithm=zoo.fedsls(condition=condition, reference=reference, carry=True))
+            task = replace(
+                broken, algorithm=zoo.fedsls(condition=condition, reference=reference, carry=True)
+            )
             run = replace(sim, task=task)
             rows = [row for _, row in run.run(run.begin(3), Store(), 3)]
             assert all(row.rejected == 0 for row in rows)
@@ -222,7 +240,9 @@ def test_float32_near_a_solution_goes_on_and_wastes_few_trials(condition):
     halves = Federation((federation.fields[0].float(), federation.fields[1]), federation.parts)
     layer = torch.nn.utils.skip_init(torch.nn.Linear, 30, 4)
     torch.nn.init.zeros_(layer.weight), torch.nn.init.zeros_(layer.bias)
-    task = Task(zoo.fedsls(condition=condition), ModuleModel(layer), halves, Plan(batch=20, steps=10))
+    task = Task(
+        zoo.fedsls(condition=condition), ModuleModel(layer), halves, Plan(batch=20, steps=10)
+    )
     sim = Simulation(task, 1, executor=Sequential())
     rows = [row for _, row in sim.run(sim.begin(60), Store(), 60)]
     assert rows[-1].loss < 1e-3 * rows[0].loss

@@ -54,7 +54,9 @@ def same(a, b, rounds=3, plan=None, close=1e-12):
 def told(deltas, envelope=0.0):
     """The aggregate of some clients' deltas."""
     d = torch.tensor(deltas, dtype=torch.float64)
-    return Aggregate.of(d, {"envelope": torch.full((len(d),), envelope, dtype=torch.float64)}, torch.ones(len(d)))
+    return Aggregate.of(
+        d, {"envelope": torch.full((len(d),), envelope, dtype=torch.float64)}, torch.ones(len(d))
+    )
 
 
 def step(rule, deltas, state=None, envelope=0.0):
@@ -67,9 +69,13 @@ def step(rule, deltas, state=None, envelope=0.0):
 
 
 def test_fedexprox_with_server_step_one_is_fedprox_solved_by_many_small_steps():
-    plan = Plan(20, 300, order=InOrder())  # every client's samples in one batch: long gradient descent
+    plan = Plan(
+        20, 300, order=InOrder()
+    )  # every client's samples in one batch: long gradient descent
     descent = final(simulation(zoo.fedprox(0.8, mu=0.5), plan=plan, executor=Cohort()), 1)
-    assert torch.allclose(final(simulation(zoo.fedexprox(2.0), plan=Plan(20, 1)), 1), descent, rtol=1e-8, atol=1e-8)
+    assert torch.allclose(
+        final(simulation(zoo.fedexprox(2.0), plan=Plan(20, 1)), 1), descent, rtol=1e-8, atol=1e-8
+    )
 
 
 def test_diversity_of_equal_deltas_is_one_and_grads_then_is_fedprox():
@@ -77,7 +83,8 @@ def test_diversity_of_equal_deltas_is_one_and_grads_then_is_fedprox():
     fed = federation()
     twins = Federation(fed.fields, (fed.parts[3], fed.parts[3]))
     grads, plain = (
-        final(Simulation(Task(m, model(), twins, Plan(20, 1)), 2)) for m in (zoo.fedexprox_grads(), zoo.fedexprox())
+        final(Simulation(Task(m, model(), twins, Plan(20, 1)), 2))
+        for m in (zoo.fedexprox_grads(), zoo.fedexprox())
     )
     assert torch.allclose(grads, plain, rtol=1e-12, atol=1e-12)
 
@@ -114,12 +121,16 @@ def test_newton_minimises_to_its_tolerance_in_blocks_of_unequal_clients():
         for client in range(6):
             x, y = (f[fed.parts[client]] for f in fed.fields)
             one = replace(
-                sim, task=replace(sim.task, federation=Federation(fed.fields, (fed.parts[client],))), per_round=1
+                sim,
+                task=replace(sim.task, federation=Federation(fed.fields, (fed.parts[client],))),
+                per_round=1,
             )
             point = final(one, 1).requires_grad_()
             module = net.load(point.detach())
             loss = torch.nn.functional.cross_entropy(module(x), y)
-            g = torch.cat([p.reshape(-1) for p in torch.autograd.grad(loss, list(module.parameters()))])
+            g = torch.cat(
+                [p.reshape(-1) for p in torch.autograd.grad(loss, list(module.parameters()))]
+            )
             assert (g + (point.detach() - sent.x) / 0.5).norm() < 1e-9
 
 
@@ -128,12 +139,15 @@ def test_one_newton_step_solves_least_squares_and_counts_its_passes():
     a = torch.randn(12, 3, generator=g, dtype=torch.float64)
     b = torch.randn(12, generator=g, dtype=torch.float64)
     squares = FunctionModel(
-        lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, torch.zeros(3, dtype=torch.float64)
+        lambda x, batch: (batch.inputs @ x - batch.targets) ** 2,
+        torch.zeros(3, dtype=torch.float64),
     )
     algorithm = replace(zoo.fedavg(), local=Newton(terms=(Proximal(0.0),)))
     sim = Simulation(Task(algorithm, squares, Federation.of([(a, b)]), Plan(4, None, 1)), 1)
     *_, (server, row) = sim.run(sim.begin(1), Store(), 1)
-    assert torch.allclose(server.x, torch.linalg.lstsq(a, b[:, None]).solution[:, 0], rtol=1e-10, atol=1e-12)
+    assert torch.allclose(
+        server.x, torch.linalg.lstsq(a, b[:, None]).solution[:, 0], rtol=1e-10, atol=1e-12
+    )
     # three batches; a gradient, a graph and one trial, then the gradient that finds the minimum; three products
     assert row.forwards == 3 * (1 + 1 + 1 + 1)
     assert row.backwards == 3 * (1 + 1 + 2 * 3 + 1)
@@ -150,7 +164,9 @@ def test_conjugate_gradients_are_exact_after_d_products_and_stop_at_bad_curvatur
     down, used = conjugate_gradients(lambda v: -v, right, 1e-12, 50)
     assert torch.equal(down, right)
     assert used.tolist() == [1, 1]
-    mixed = torch.stack([h[0], -torch.eye(5, dtype=torch.float64)])  # one client's trouble is not the other's
+    mixed = torch.stack(
+        [h[0], -torch.eye(5, dtype=torch.float64)]
+    )  # one client's trouble is not the other's
     both, _ = conjugate_gradients(lambda v: (mixed @ v[..., None])[..., 0], right, 1e-12, 50)
     assert torch.allclose(both[0], z[0], rtol=1e-12)
     assert torch.equal(both[1], right[1])
@@ -162,7 +178,9 @@ def test_fednew_with_one_client_and_no_rho_is_newtons_method_with_a_ridge():
     x, y = (f[fed.parts[3]] for f in fed.fields)
 
     def loss(w):
-        return torch.nn.functional.cross_entropy(torch.func.functional_call(module, net_state(w), x), y)
+        return torch.nn.functional.cross_entropy(
+            torch.func.functional_call(module, net_state(w), x), y
+        )
 
     module = net.load(net.init())
     shapes = [(n, p.shape, p.numel()) for n, p in module.named_parameters()]
@@ -216,7 +234,9 @@ def test_fedhyper_sl_sends_one_number_with_the_model():
 
 def test_nastya_with_equal_numbers_of_steps_is_fedavg_with_a_server_step():
     assert same(zoo.nastya(0.3, 0.6), zoo.fedavg(0.3, 0.6 / (5 * 0.3)))
-    assert not same(zoo.nastya(0.3, 0.6), zoo.fedavg(0.3, 0.6 / (5 * 0.3)), plan=EPOCH)  # unequal numbers there
+    assert not same(
+        zoo.nastya(0.3, 0.6), zoo.fedavg(0.3, 0.6 / (5 * 0.3)), plan=EPOCH
+    )  # unequal numbers there
 
 
 def test_nastya_with_line_search_clients_divides_by_the_way_they_went():
@@ -224,8 +244,12 @@ def test_nastya_with_line_search_clients_divides_by_the_way_they_went():
     sim = simulation(searching)
     update = next(sim.executor(sim.task, sim.task.algorithm.broadcast(sim.begin(1)), [3], Store()))
     plain = simulation(zoo.fedsls())
-    other = next(plain.executor(plain.task, plain.task.algorithm.broadcast(plain.begin(1)), [3], Store()))
-    assert torch.allclose(update.aggregate.delta * other.trace.length.sum(), other.aggregate.delta, rtol=1e-12)
+    other = next(
+        plain.executor(plain.task, plain.task.algorithm.broadcast(plain.begin(1)), [3], Store())
+    )
+    assert torch.allclose(
+        update.aggregate.delta * other.trace.length.sum(), other.aggregate.delta, rtol=1e-12
+    )
 
 
 def test_first_round_of_feddog_is_fedavg():
@@ -239,7 +263,10 @@ def test_fedams_with_a_high_floor_is_fedavg():
 
 def test_fedams_without_a_falling_second_moment_is_fedadam():
     growing = [[1.0, -2.0], [1.5, -2.5], [2.0, -3.0]]
-    ams, adam = Peak(0.1, 0.9, 0.5, eps=1e-3, floor=False, start=1e-6), Adaptive(Average(0.5), 0.1, 0.9, 1e-3)
+    ams, adam = (
+        Peak(0.1, 0.9, 0.5, eps=1e-3, floor=False, start=1e-6),
+        Adaptive(Average(0.5), 0.1, 0.9, 1e-3),
+    )
     a, b = None, None
     for delta in growing:
         (x, a), (y, b) = step(ams, [delta], a), step(adam, [delta], b)
@@ -312,7 +339,9 @@ def test_the_error_of_an_absent_client_waits():
     for server, _ in sim.run(sim.begin(4), store, 4):
         cohort = sim.sampling(len(SIZES), 2, sim.task.seed, server.round - 1)
         for client, memory in kept.items():
-            assert torch.equal(memory, store.memories[client]["codec.error"]) == (client not in cohort)
+            assert torch.equal(memory, store.memories[client]["codec.error"]) == (
+                client not in cohort
+            )
         kept = {c: m["codec.error"].clone() for c, m in store.memories.items()}
     assert len(kept) < len(SIZES)  # some never took part, and have none
 
@@ -357,7 +386,9 @@ def test_a_broken_delta_leaves_no_error_behind():
     fed = Federation((x, federation().fields[1]), federation().parts)
     store, broken = Store(), replace(sim, task=replace(sim.task, federation=fed))
     list(broken.run(broken.begin(2), store, 2))
-    assert torch.equal(store.memories[3]["codec.error"], torch.zeros(model().dim, dtype=torch.float64))
+    assert torch.equal(
+        store.memories[3]["codec.error"], torch.zeros(model().dim, dtype=torch.float64)
+    )
 
 
 # What cannot be used
@@ -401,7 +432,10 @@ def test_polyaks_step_without_envelopes_says_what_is_missing():
 def test_newton_on_a_linear_model_keeps_to_plain_coordinates():
     g = torch.Generator().manual_seed(4)
     fed = Federation.of(
-        [(torch.randn(n, 20, generator=g).double(), torch.randint(3, (n,), generator=g)) for n in (3, 5)]
+        [
+            (torch.randn(n, 20, generator=g).double(), torch.randint(3, (n,), generator=g))
+            for n in (3, 5)
+        ]
     )
     layer = ModuleModel(torch.nn.Linear(20, 3, dtype=torch.float64))
     assert spans(Task(zoo.fedsls(), layer, fed, Plan(2, 9)))

@@ -13,7 +13,8 @@ from fedstep.local.terms import L2, Linear, Proximal
 
 BATCH = Batch((torch.zeros(1),), torch.tensor(1.0), torch.tensor(0))
 ANCHOR, PLUS, MINUS = (
-    torch.tensor(v, dtype=torch.float64) for v in ([1.0, -2.0, 0.5], [0.3, 0.1, -1.0], [1.0, 1.0, 2.0])
+    torch.tensor(v, dtype=torch.float64)
+    for v in ([1.0, -2.0, 0.5], [0.3, 0.1, -1.0], [1.0, 1.0, 2.0])
 )
 
 
@@ -23,13 +24,19 @@ def no_model(x, batch):
 
 CTX = Context(ANCHOR, {"c": PLUS}, {"c": MINUS}, no_model)  # type: ignore[arg-type]
 TERMS = {
-    "proximal": (Proximal(0.4), lambda x: 0.2 * float(((x - ANCHOR) ** 2).sum()), lambda x: 0.4 * (x - ANCHOR)),
+    "proximal": (
+        Proximal(0.4),
+        lambda x: 0.2 * float(((x - ANCHOR) ** 2).sum()),
+        lambda x: 0.4 * (x - ANCHOR),
+    ),
     "l2": (L2(0.4), lambda x: 0.2 * float((x**2).sum()), lambda x: 0.4 * x),
     "plus": (Linear(plus="c"), lambda x: float(PLUS @ x), lambda x: PLUS),
     "minus": (Linear(minus="c"), lambda x: -float(MINUS @ x), lambda x: -MINUS),
     "both": (Linear("c", "c"), lambda x: float((PLUS - MINUS) @ x), lambda x: PLUS - MINUS),
 }
-points = st.lists(st.floats(-10, 10), min_size=3, max_size=3).map(lambda v: torch.tensor(v, dtype=torch.float64))
+points = st.lists(st.floats(-10, 10), min_size=3, max_size=3).map(
+    lambda v: torch.tensor(v, dtype=torch.float64)
+)
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -48,7 +55,9 @@ def test_a_block_has_a_value_a_row(name):
     term, value, _ = TERMS[name]
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).double()
     ctx = Context(ANCHOR, {"c": PLUS}, {"c": MINUS.expand(4, -1)}, no_model)  # type: ignore[arg-type]
-    assert term(x, Output(torch.zeros(4)), BATCH, ctx).tolist() == pytest.approx([value(row) for row in x])
+    assert term(x, Output(torch.zeros(4)), BATCH, ctx).tolist() == pytest.approx(
+        [value(row) for row in x]
+    )
 
 
 def test_impossible_terms_are_refused():

@@ -56,7 +56,9 @@ class Comparison:
     reference: str
 
 
-def compare(results: Results, target: float | None = None, reference: str | None = None) -> Comparison:
+def compare(
+    results: Results, target: float | None = None, reference: str | None = None
+) -> Comparison:
     """A line for every method; the target is 95 % of the best mean accuracy unless given, the reference the best method."""
     if target is not None and not 0 < target <= 1:
         raise InputError(f"target {target:g}: give an accuracy in (0, 1], such as 0.8")
@@ -67,8 +69,13 @@ def compare(results: Results, target: float | None = None, reference: str | None
         raise InputError(unknown("method", reference, list(finals)))
     reference = best if reference is None else reference
     target = 0.95 * means[best] if target is None else target
-    gaps = {label: None if label == reference else difference(of, finals[reference]) for label, of in finals.items()}
-    lines = tuple(line(g, target, results.study.setting.rounds, gaps[g.label]) for g in results.groups)
+    gaps = {
+        label: None if label == reference else difference(of, finals[reference])
+        for label, of in finals.items()
+    }
+    lines = tuple(
+        line(g, target, results.study.setting.rounds, gaps[g.label]) for g in results.groups
+    )
     return Comparison(lines, target, reference)
 
 
@@ -83,7 +90,11 @@ def line(group: Group, target: float, rounds: int, gap: Difference | None) -> Li
         return Spread.of(list(by_seed(group, score).values()))
 
     tops = [_best(run) for run in group.runs if scored(run)]
-    ends = [run.column("train_loss")[last] for run in group.runs if (last := _last_evaluated(run)) is not None]
+    ends = [
+        run.column("train_loss")[last]
+        for run in group.runs
+        if (last := _last_evaluated(run)) is not None
+    ]
     trials = [t for run in group.runs for t in run.column("trials") if t > 0]
     return Line(
         label=group.label,
@@ -94,9 +105,13 @@ def line(group: Group, target: float, rounds: int, gap: Difference | None) -> Li
         best=Spread.of([value for value, _ in tops]),
         best_round=median(at for _, at in tops) if tops else nan,
         heldout=spread(lambda run: final(run, "heldout_accuracy")),
-        train_loss=Spread.of(ends),  # NaN where one seed's loss is not finite: a mean of the others would hide it
+        train_loss=Spread.of(
+            ends
+        ),  # NaN where one seed's loss is not finite: a mean of the others would hide it
         swing=spread(swing).mean,
-        reach=Reach(middle(lambda r: r.rounds), middle(lambda r: r.gradients), middle(lambda r: r.megabytes)),
+        reach=Reach(
+            middle(lambda r: r.rounds), middle(lambda r: r.gradients), middle(lambda r: r.megabytes)
+        ),
         reached=sum(r.rounds < inf for r in reaches),
         trials=sum(trials) / len(trials) if trials else 0.0,
         failed=sum(sum(run.column("failed")) for run in group.runs) / len(group.runs),
@@ -133,15 +148,25 @@ def swing(run: Run) -> float:
 def reach(run: Run, target: float) -> Reach:
     """The cost of the first evaluated round at or above the target."""
     hit = next((i for i, a in enumerate(run.column("accuracy")) if a >= target), None)
-    return Reach() if hit is None else Reach(run.rounds[hit], run.gradients[hit], run.bytes[hit] / 1e6)
+    return (
+        Reach() if hit is None else Reach(run.rounds[hit], run.gradients[hit], run.bytes[hit] / 1e6)
+    )
 
 
 def _best(run: Run) -> tuple[float, float]:
     """The highest accuracy and the first round that has it."""
-    value, back = max((a, -r) for a, r in zip(run.column("accuracy"), run.rounds, strict=True) if not math.isnan(a))
+    value, back = max(
+        (a, -r)
+        for a, r in zip(run.column("accuracy"), run.rounds, strict=True)
+        if not math.isnan(a)
+    )
     return value, -back
 
 
 def _last_evaluated(run: Run) -> int | None:
-    seen = (i for i, row in enumerate(run.rows) if row["accuracy"] is not None or row["train_loss"] is not None)
+    seen = (
+        i
+        for i, row in enumerate(run.rows)
+        if row["accuracy"] is not None or row["train_loss"] is not None
+    )
     return max(seen, default=None)

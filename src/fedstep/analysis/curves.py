@@ -64,7 +64,12 @@ def mean_band(group: Group, y: Column, x: Column = rounds) -> Curve:
 
 def median_range(group: Group, y: Column, x: Column = rounds) -> Curve:
     """Median over seeds between the smallest and the largest: for values that jump, such as eta_g."""
-    return _over(group, y, x, lambda v: (nan, nan, nan) if any(map(isnan, v)) else (median(v), min(v), max(v)))
+    return _over(
+        group,
+        y,
+        x,
+        lambda v: (nan, nan, nan) if any(map(isnan, v)) else (median(v), min(v), max(v)),
+    )
 
 
 def quartiles(group: Group) -> Curve:
@@ -96,7 +101,12 @@ def averages(group: Group) -> bool:
     )
 
 
-def _over(group: Group, y: Column, x: Column, point: Callable[[Sequence[float]], tuple[float, float, float]]) -> Curve:
+def _over(
+    group: Group,
+    y: Column,
+    x: Column,
+    point: Callable[[Sequence[float]], tuple[float, float, float]],
+) -> Curve:
     lines = [(x(run), y(run)) for run in group.runs]
     points = []
     for i in range(max(len(xs) for xs, _ in lines)):

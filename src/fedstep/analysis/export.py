@@ -23,8 +23,19 @@ def tidy(results: Results) -> Iterator[dict[str, Any]]:
             for row, gradients, traffic in zip(run.rows, run.gradients, run.bytes, strict=True):
                 rest = {key: value for key, value in row.items() if key != "steps"}
                 steps = dict(zip(STEPS, row["steps"], strict=True))
-                named = {"label": group.label, "spec": group.choice.spec, "seed": seed, "finished": finished}
-                yield {**named, **rest, **steps, "gradients_so_far": gradients, "bytes_so_far": int(traffic)}
+                named = {
+                    "label": group.label,
+                    "spec": group.choice.spec,
+                    "seed": seed,
+                    "finished": finished,
+                }
+                yield {
+                    **named,
+                    **rest,
+                    **steps,
+                    "gradients_so_far": gradients,
+                    "bytes_so_far": int(traffic),
+                }
 
 
 def write_csv(results: Results, path: Path) -> Path:
@@ -44,7 +55,9 @@ def write_parquet(results: Results, path: Path) -> Path:
         import pyarrow
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise InputError("pyarrow is not installed: pip install 'fedstep[parquet]', or take --csv") from None
+        raise InputError(
+            "pyarrow is not installed: pip install 'fedstep[parquet]', or take --csv"
+        ) from None
     rows = list(tidy(results))
     kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), str: pyarrow.string()}
 

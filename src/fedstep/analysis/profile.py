@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from fedstep.study.plan import Job
 
 FILE = "profile.json"
-KINDS = ("data", "forward", "backward", "trials", "update", "aggregation", "evaluation", "idle", "rest")
+KINDS = (
+    "data",
+    "forward",
+    "backward",
+    "trials",
+    "update",
+    "aggregation",
+    "evaluation",
+    "idle",
+    "rest",
+)
 
 
 def summary(seconds: dict[str, float], wall: float, rounds: int, workers: int) -> dict[str, Any]:
@@ -20,10 +30,17 @@ def summary(seconds: dict[str, float], wall: float, rounds: int, workers: int) -
     each = {kind: round(seconds.get(kind, 0.0), 4) for kind in KINDS[:-1]}
     serial = seconds.get("aggregation", 0.0) + seconds.get("evaluation", 0.0)
     spent = wall if workers == 1 else (wall - serial) * workers + serial
-    return {"rounds": rounds, "workers": workers, "wall": wall, "seconds": {**each, "rest": max(0.0, spent - counted)}}
+    return {
+        "rounds": rounds,
+        "workers": workers,
+        "wall": wall,
+        "seconds": {**each, "rest": max(0.0, spent - counted)},
+    }
 
 
-def rows(jobs: Sequence[Job], labels: Sequence[str], home: Path) -> list[tuple[str, float, dict[str, float]]]:
+def rows(
+    jobs: Sequence[Job], labels: Sequence[str], home: Path
+) -> list[tuple[str, float, dict[str, float]]]:
     """For each method: milliseconds a round, and the share of every kind; methods without a profile are left out."""
     found: dict[str, list[dict[str, Any]]] = {}
     for job, label in zip(jobs, labels, strict=True):

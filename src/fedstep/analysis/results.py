@@ -90,11 +90,17 @@ def pack(home: Path, path: Path) -> Path:
     Floats keep 6 significant digits, every round is kept. study.toml, scale.txt and tuning.json belong beside the file.
     """
     study = _study(home)
-    lines = [_line(job, s) for _, job, s in _stored(home, _jobs(study, _choices(study, home))) if s.done]
+    lines = [
+        _line(job, s) for _, job, s in _stored(home, _jobs(study, _choices(study, home))) if s.done
+    ]
     if not lines:
-        raise InputError(f"{home}: no finished run to pack; finish them with fedstep run STUDY --out {home}")
+        raise InputError(
+            f"{home}: no finished run to pack; finish them with fedstep run STUDY --out {home}"
+        )
     data = io.BytesIO()
-    with gzip.GzipFile("", "wb", 9, data, mtime=0) as file:  # neither name, time nor platform in the header
+    with gzip.GzipFile(
+        "", "wb", 9, data, mtime=0
+    ) as file:  # neither name, time nor platform in the header
         file.write("".join(dict.fromkeys(lines)).encode())
     write_bytes(path, data.getvalue())
     return path
@@ -103,10 +109,16 @@ def pack(home: Path, path: Path) -> Path:
 def unpack(path: Path) -> dict[str, Stored]:
     """The runs of a compact file by digest."""
     try:
-        lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
-        return {line["digest"]: Stored(line["spec"], _rows(line["columns"]), True) for line in lines}
+        lines = [
+            json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+        ]
+        return {
+            line["digest"]: Stored(line["spec"], _rows(line["columns"]), True) for line in lines
+        }
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not packed results ({error}); make them anew with fedstep export --pack") from None
+        raise InputError(
+            f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
+        ) from None
 
 
 def _study(home: Path) -> Study:
@@ -130,7 +142,10 @@ def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:
 
 def _stored(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[tuple[str, Job, Stored]]:
     packed = unpack(home / PACKED) if (home / PACKED).exists() else {}
-    found = ((label, job, _read(home / "runs" / job.digest) or packed.get(job.digest)) for label, job in jobs)
+    found = (
+        (label, job, _read(home / "runs" / job.digest) or packed.get(job.digest))
+        for label, job in jobs
+    )
     return [(label, job, stored) for label, job, stored in found if stored]
 
 
@@ -148,7 +163,9 @@ def _line(job: Job, stored: Stored) -> str:
 
 
 def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _short(value: Any) -> Any:

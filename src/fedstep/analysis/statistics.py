@@ -29,7 +29,9 @@ class Spread:
         if not n:
             return Spread(nan, nan)
         mean = sum(values) / n
-        return Spread(mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else nan)
+        return Spread(
+            mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else nan
+        )
 
 
 @dataclass(frozen=True)

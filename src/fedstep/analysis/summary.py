@@ -22,7 +22,9 @@ class Run:
 
     def quantile(self, place: int) -> list[float]:
         """The minimum (0), a quartile (1, 2, 3) or the maximum (4) of the accepted steps."""
-        return [nan if row["steps"][place] is None else float(row["steps"][place]) for row in self.rows]
+        return [
+            nan if row["steps"][place] is None else float(row["steps"][place]) for row in self.rows
+        ]
 
     @property
     def rounds(self) -> list[float]:
@@ -31,13 +33,21 @@ class Run:
     @property
     def gradients(self) -> list[float]:
         """Cost so far in gradient-equivalents: a forward pass alone is a third of forward and backward."""
-        each = ((f + 2 * b) / 3 for f, b in zip(self.column("forwards"), self.column("backwards"), strict=True))
+        each = (
+            (f + 2 * b) / 3
+            for f, b in zip(self.column("forwards"), self.column("backwards"), strict=True)
+        )
         return list(accumulate(each))
 
     @property
     def bytes(self) -> list[float]:
         """Traffic so far, up and down."""
-        return list(accumulate(a + b for a, b in zip(self.column("bytes_up"), self.column("bytes_down"), strict=True)))
+        return list(
+            accumulate(
+                a + b
+                for a, b in zip(self.column("bytes_up"), self.column("bytes_down"), strict=True)
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -76,5 +86,7 @@ def summarise(run: Run, target: float) -> Summary:
 
 def common_target(runs: Sequence[Run], part: float = 0.95) -> float:
     """An accuracy that the better runs reach: the given part of the best one."""
-    best = max((a for run in runs for a in run.column("accuracy") if not math.isnan(a)), default=nan)
+    best = max(
+        (a for run in runs for a in run.column("accuracy") if not math.isnan(a)), default=nan
+    )
     return part * best

@@ -38,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(f"fedstep: {error.filename or 'file'}: {error.strerror or error}; give another path", file=sys.stderr)
+        print(
+            f"fedstep: {error.filename or 'file'}: {error.strerror or error}; give another path",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("fedstep: interrupted", file=sys.stderr)

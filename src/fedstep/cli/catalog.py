@@ -26,7 +26,9 @@ class Entry:
     def line(self, label: str) -> str:
         """What stands behind `label:` in the docstring."""
         found = (
-            line.removeprefix(f"{label}:").strip() for line in self.doc.splitlines() if line.startswith(f"{label}:")
+            line.removeprefix(f"{label}:").strip()
+            for line in self.doc.splitlines()
+            if line.startswith(f"{label}:")
         )
         return next(found, "")
 
@@ -34,8 +36,13 @@ class Entry:
 def catalog() -> list[Entry]:
     """Every method of the zoo, then those of the published programs."""
     package = files("fedstep")
-    zoo = sorted((f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")), key=_place)
-    return [*(e for f in zoo for e in _read(f, "")), *_read(package.joinpath("authors.py"), "authors.")]
+    zoo = sorted(
+        (f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")), key=_place
+    )
+    return [
+        *(e for f in zoo for e in _read(f, "")),
+        *_read(package.joinpath("authors.py"), "authors."),
+    ]
 
 
 def markdown(entries: list[Entry]) -> str:
@@ -48,7 +55,9 @@ def markdown(entries: list[Entry]) -> str:
             for e in own
             if e.family == family
         ]
-        parts.append("\n".join([f"## {family}", "", "| method | in a sentence |", "|---|---|", *rows]))
+        parts.append(
+            "\n".join([f"## {family}", "", "| method | in a sentence |", "|---|---|", *rows])
+        )
     return "\n\n".join(parts) + "\n"
 
 
@@ -64,7 +73,9 @@ def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             doc = inspect.cleandoc(ast.get_docstring(node) or "")
-            yield Entry(prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc, family)
+            yield Entry(
+                prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc, family
+            )
 
 
 def _arguments(args: ast.arguments) -> str:

@@ -33,7 +33,12 @@ class Source:
         """What is worth telling of it."""
         files = [f"{self.folders[0]}/{' or '.join(names)}" for names in self.needs]
         others = [f"or the same in {folder}/" for folder in self.folders[1:]]
-        return [self.what, *(files or ["no files needed"]), *others, *([f"hub: {self.hub}"] if self.hub else [])]
+        return [
+            self.what,
+            *(files or ["no files needed"]),
+            *others,
+            *([f"hub: {self.hub}"] if self.hub else []),
+        ]
 
     def missing(self, data: Path) -> list[str]:
         """The files that are not there, each by its first name."""
@@ -52,7 +57,9 @@ SOURCES = {
         "flwrlabs/femnist",
     ),
     "femnist-ink": Source(
-        "the same with ink 1 on 0, as MNIST has it", ("femnist",), (("train/*.json",), ("test/*.json",))
+        "the same with ink 1 on 0, as MNIST has it",
+        ("femnist",),
+        (("train/*.json",), ("test/*.json",)),
     ),
     "shakespeare": Source(
         "the next character, by speaking role (LEAF)",
@@ -75,7 +82,11 @@ SOURCES = {
     "mnist": Source(
         "handwritten digits, 28 x 28",
         ("mnist",),
-        tuple((f"{part}-{kind}-ubyte",) for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")),
+        tuple(
+            (f"{part}-{kind}-ubyte",)
+            for part in ("train", "t10k")
+            for kind in ("images-idx3", "labels-idx1")
+        ),
         "ylecun/mnist",
     ),
     "digits": Source("handwritten digits, 8 x 8 (scikit-learn's)"),
@@ -86,20 +97,32 @@ SOURCES = {
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
-    kinds = commands.add_parser("data", help="the tasks: list, check or import their files").add_subparsers(
-        metavar="what", required=True
+    kinds = commands.add_parser(
+        "data", help="the tasks: list, check or import their files"
+    ).add_subparsers(metavar="what", required=True)
+    listing = kinds.add_parser(
+        "list", help="tasks, where their files go, and whether they are there"
     )
-    listing = kinds.add_parser("list", help="tasks, where their files go, and whether they are there")
     listing.set_defaults(run=list_tasks)
     check = kinds.add_parser("check", help="read the files of every task, or of those named")
-    check.add_argument("tasks", nargs="*", metavar="TASK", help="tasks to read (default: all that have files)")
+    check.add_argument(
+        "tasks", nargs="*", metavar="TASK", help="tasks to read (default: all that have files)"
+    )
     check.set_defaults(run=check_tasks)
-    bring = kinds.add_parser("import", help="read a task once and keep it in the cache, so that runs start quickly")
+    bring = kinds.add_parser(
+        "import", help="read a task once and keep it in the cache, so that runs start quickly"
+    )
     bring.add_argument("task", metavar="TASK", help="a task of `fedstep data list`")
-    bring.add_argument("--hub", action="store_true", help="from the Hugging Face hub instead of files (extra `hub`)")
+    bring.add_argument(
+        "--hub",
+        action="store_true",
+        help="from the Hugging Face hub instead of files (extra `hub`)",
+    )
     bring.set_defaults(run=import_task)
     for command in (listing, check, bring):
-        command.add_argument("--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)")
+        command.add_argument(
+            "--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)"
+        )
 
 
 def list_tasks(options: argparse.Namespace) -> None:
@@ -138,7 +161,9 @@ def check_tasks(options: argparse.Namespace) -> int:
         try:
             said = f"ok      {_summary(tasks.read(name, options.data))}, {perf_counter() - clock:.1f} s"
         except InputError as error:
-            absent = isinstance(error, tasks.Absent) or not SOURCES[name].folders  # the latter: an extra is missing
+            absent = (
+                isinstance(error, tasks.Absent) or not SOURCES[name].folders
+            )  # the latter: an extra is missing
             said = f"{'absent' if absent else 'broken'}  {error}"
             code = 2 if options.tasks or not absent else code
         console.print(f"{name:<12} {said}", soft_wrap=True, markup=False)
@@ -160,7 +185,9 @@ def import_task(options: argparse.Namespace) -> None:
     console.print(told, soft_wrap=True, markup=False)
     data = options.data or os.environ.get("FEDSTEP_DATA")
     if options.hub and data and len(source.missing(Path(data))) < len(source.needs):
-        console.print(f"but the files in {data} will be used before it", soft_wrap=True, markup=False)
+        console.print(
+            f"but the files in {data} will be used before it", soft_wrap=True, markup=False
+        )
 
 
 def _source(name: str) -> Source:
@@ -171,10 +198,17 @@ def _source(name: str) -> Source:
 
 def _summary(raw: Raw) -> str:
     targets = raw.train[1]
-    parts = [f"{len(targets):,} train" + (" samples" if raw.test is None else f" + {len(raw.test[1]):,} test samples")]
+    parts = [
+        f"{len(targets):,} train"
+        + (" samples" if raw.test is None else f" + {len(raw.test[1]):,} test samples")
+    ]
     parts += [f"{len(raw.heldout[1]):,} held out"] if raw.heldout is not None else []
-    parts += ["no labels" if targets.is_floating_point() else f"{len(set(targets.tolist()))} labels"]
-    parts += [f"{len(set(raw.ids.tolist()))} clients" if raw.ids is not None else "no natural clients"]
+    parts += [
+        "no labels" if targets.is_floating_point() else f"{len(set(targets.tolist()))} labels"
+    ]
+    parts += [
+        f"{len(set(raw.ids.tolist()))} clients" if raw.ids is not None else "no natural clients"
+    ]
     return ", ".join(parts)
 
 

@@ -23,10 +23,17 @@ LEAD = (
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     demo = commands.add_parser("demo", help="a federated task in under a minute, with a report")
-    demo.add_argument("--data", default="digits", help="digits (scikit-learn's images, the default) or synthetic")
+    demo.add_argument(
+        "--data", default="digits", help="digits (scikit-learn's images, the default) or synthetic"
+    )
     demo.add_argument("--rounds", type=int, default=40, help="rounds a method (default: 40)")
     demo.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
-    demo.add_argument("--out", type=Path, default=Path("out/demo"), help="directory for the report (default: out/demo)")
+    demo.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/demo"),
+        help="directory for the report (default: out/demo)",
+    )
     demo.set_defaults(run=run)
 
 
@@ -41,7 +48,9 @@ def run(options: argparse.Namespace) -> None:
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")
-    torch.set_num_threads(1)  # small tensors: more threads only wait for each other, above all on a busy machine
+    torch.set_num_threads(
+        1
+    )  # small tensors: more threads only wait for each other, above all on a busy machine
     console = Console()
     task = demo.problem(options.data, options.seed)
     sizes = [p.numel() for p in task.federation.parts]
@@ -62,7 +71,9 @@ def run(options: argparse.Namespace) -> None:
     command = f"fedstep demo --data {options.data} --rounds {options.rounds} --seed {options.seed}"
     settings = {f.name: f.settings for f in fits}
     title = f"Step sizes asked for, and step sizes found ({task.name})"
-    path = write_report(options.out / "report.html", title, runs, lead=LEAD, command=command, settings=settings)
+    path = write_report(
+        options.out / "report.html", title, runs, lead=LEAD, command=command, settings=settings
+    )
     console.print(f"report: {path}", soft_wrap=True, highlight=False)
 
 
@@ -87,18 +98,36 @@ class Board:
         if row is not None and not self.console.is_terminal:
             from fedstep.run.progress import summary
 
-            self.console.print(f"{method} {row.round}/{self.rounds}  {summary(row)}", highlight=False, soft_wrap=True)
+            self.console.print(
+                f"{method} {row.round}/{self.rounds}  {summary(row)}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def table(self) -> Table:
         table = Table(
-            "method", "round", "loss", "accuracy", "median step", "trials a step", "eta_g", box=None, pad_edge=False
+            "method",
+            "round",
+            "loss",
+            "accuracy",
+            "median step",
+            "trials a step",
+            "eta_g",
+            box=None,
+            pad_edge=False,
         )
         for method, row in self.rows.items():
             if row is None:
                 table.add_row(method, "waiting")
                 continue
             trials = f"{row.trials:.2f}" if row.trials else "-"
-            cells = f"{row.loss:.4g}", f"{row.accuracy:.4f}", f"{row.steps[2]:.3g}", trials, f"{row.eta_g:.3g}"
+            cells = (
+                f"{row.loss:.4g}",
+                f"{row.accuracy:.4f}",
+                f"{row.steps[2]:.3g}",
+                trials,
+                f"{row.eta_g:.3g}",
+            )
             table.add_row(method, f"{row.round}/{self.rounds}", *cells)
         return table
 
@@ -115,5 +144,7 @@ def final_table(rows: Any, target: float) -> Table:
         cost = "never" if r.gradients_to_target is None else f"{r.gradients_to_target:,.0f}"
         trials = f"{r.trials:.2f}" if r.trials else "-"
         reached = str(r.rounds_to_target or "never")
-        table.add_row(r.name, f"{r.accuracy:.4f}", f"{r.best:.4f}", reached, cost, trials, str(r.failed))
+        table.add_row(
+            r.name, f"{r.accuracy:.4f}", f"{r.best:.4f}", reached, cost, trials, str(r.failed)
+        )
     return table

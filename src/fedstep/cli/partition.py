@@ -14,15 +14,23 @@ from rich.console import Console
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    deal = commands.add_parser("partition", help="deal a task to clients: sizes, labels, hash, and a map as a page")
+    deal = commands.add_parser(
+        "partition", help="deal a task to clients: sizes, labels, hash, and a map as a page"
+    )
     deal.add_argument("task", metavar="TASK", help="a task of `fedstep data list`")
     deal.add_argument(
-        "--rule", help="such as 'Dirichlet(alpha=0.3, clients=100)' (default: the natural clients, where there are any)"
+        "--rule",
+        help="such as 'Dirichlet(alpha=0.3, clients=100)' (default: the natural clients, where there are any)",
     )
     deal.add_argument("--seed", type=int, default=0, help="seed of the partition (default: 0)")
-    deal.add_argument("--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)")
     deal.add_argument(
-        "--out", type=Path, default=Path("out/partition"), help="directory for the page (default: out/partition)"
+        "--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)"
+    )
+    deal.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/partition"),
+        help="directory for the page (default: out/partition)",
     )
     deal.set_defaults(run=run)
 
@@ -46,7 +54,9 @@ def run(options: argparse.Namespace) -> None:
             f"task {options.task} has numbers for targets: there are no labels to map, choose another task"
         )
     table = label_counts([p.numpy() for p in split.federation.parts], targets.numpy())
-    held = [k for k, n in enumerate(table.sum(0)) if n]  # labels that no client has would be empty rows
+    held = [
+        k for k, n in enumerate(table.sum(0)) if n
+    ]  # labels that no client has would be empty rows
     counts, names = table[:, held].tolist(), [label_name(options.task, k) for k in held]
     facts = {
         "clients": str(len(counts)),
@@ -75,7 +85,9 @@ def run(options: argparse.Namespace) -> None:
         write_text(target, page(title, body))
         picture = save_png(counts, names, title, target.with_suffix(".png"))
     except OSError as error:
-        raise InputError(f"--out {options.out} cannot be written ({error.strerror}): choose another") from None
+        raise InputError(
+            f"--out {options.out} cannot be written ({error.strerror}): choose another"
+        ) from None
     console.print(f"page: {target.resolve()}", soft_wrap=True, markup=False)
     if picture:
         console.print(f"picture: {picture.resolve()}", soft_wrap=True, markup=False)

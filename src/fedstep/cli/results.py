@@ -13,26 +13,43 @@ from rich.console import Console
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     compare = commands.add_parser("compare", help="the methods of a study side by side, over seeds")
-    compare.add_argument("--target", type=float, help="accuracy that costs lead to (default: 95 %% of the best mean)")
     compare.add_argument(
-        "--reference", metavar="LABEL", help="method that differences are taken to (default: the best)"
+        "--target", type=float, help="accuracy that costs lead to (default: 95 %% of the best mean)"
+    )
+    compare.add_argument(
+        "--reference",
+        metavar="LABEL",
+        help="method that differences are taken to (default: the best)",
     )
     compare.add_argument("--markdown", action="store_true", help="print Markdown")
     compare.set_defaults(run=run_compare)
     report = commands.add_parser("report", help="a page with the tables and charts of a study")
-    report.add_argument("--figures", action="store_true", help="PNG and PDF for a paper too, in HOME/figures")
-    report.add_argument("--out", type=Path, metavar="FILE", help="the page (default: HOME/report.html)")
+    report.add_argument(
+        "--figures", action="store_true", help="PNG and PDF for a paper too, in HOME/figures"
+    )
+    report.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page (default: HOME/report.html)"
+    )
     report.set_defaults(run=run_report)
     export = commands.add_parser("export", help="every round of a study in one file")
     form = export.add_mutually_exclusive_group(required=True)
-    form.add_argument("--csv", type=Path, metavar="FILE", help="a row for every method, seed and round")
-    form.add_argument("--parquet", type=Path, metavar="FILE", help="the same as Parquet (extra: parquet)")
     form.add_argument(
-        "--pack", type=Path, metavar="FILE", help="finished runs, small enough to keep under version control"
+        "--csv", type=Path, metavar="FILE", help="a row for every method, seed and round"
+    )
+    form.add_argument(
+        "--parquet", type=Path, metavar="FILE", help="the same as Parquet (extra: parquet)"
+    )
+    form.add_argument(
+        "--pack",
+        type=Path,
+        metavar="FILE",
+        help="finished runs, small enough to keep under version control",
     )
     export.set_defaults(run=run_export)
     for command in (compare, report, export):
-        command.add_argument("home", type=Path, metavar="HOME", help="results directory of fedstep run")
+        command.add_argument(
+            "home", type=Path, metavar="HOME", help="results directory of fedstep run"
+        )
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -78,7 +95,9 @@ def _labels(home: Path) -> list[str]:
     if not path.exists():
         return []
     known = json.loads(path.read_text())
-    return [heatmap(known["counts"], known["labels"], f"Labels of the clients, seed {known['seed']}")]
+    return [
+        heatmap(known["counts"], known["labels"], f"Labels of the clients, seed {known['seed']}")
+    ]
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -93,4 +112,6 @@ def run_export(options: argparse.Namespace) -> None:
     else:
         path = write_parquet(load(options.home), options.parquet)
     size = path.stat().st_size / 1e6
-    Console().print(f"export: {path} ({size:.2f} MB)", soft_wrap=True, highlight=False, markup=False)
+    Console().print(
+        f"export: {path} ({size:.2f} MB)", soft_wrap=True, highlight=False, markup=False
+    )

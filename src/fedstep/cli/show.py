@@ -21,12 +21,16 @@ def register(commands: Any) -> None:
     """Add the commands to the parser."""
     listing = commands.add_parser("list", help="the methods, a line each")
     listing.add_argument(
-        "--slots", action="store_true", help="what each fills its slots with, where it is not plain averaging"
+        "--slots",
+        action="store_true",
+        help="what each fills its slots with, where it is not plain averaging",
     )
     listing.add_argument("--markdown", action="store_true", help="the index of docs/methods")
     listing.set_defaults(run=list_methods)
     explain = commands.add_parser("explain", help="a method: formula, slots, paper")
-    explain.add_argument("name", metavar="NAME", help="a method, with settings if you like: 'fedsls(c=0.5)'")
+    explain.add_argument(
+        "name", metavar="NAME", help="a method, with settings if you like: 'fedsls(c=0.5)'"
+    )
     explain.set_defaults(run=explain_method)
 
 
@@ -43,7 +47,11 @@ def list_methods(options: argparse.Namespace) -> None:
         table.add_column(heading, no_wrap=heading == "method")
     for entry in catalog():
         paper = entry.line("Paper")
-        table.add_row(entry.name, entry.summary, paper.split(",")[0] if paper else "as the published program runs it")
+        table.add_row(
+            entry.name,
+            entry.summary,
+            paper.split(",")[0] if paper else "as the published program runs it",
+        )
     Console().print(table)
 
 

@@ -28,18 +28,39 @@ def register(commands: Any) -> None:
     tune = commands.add_parser("tune", help="only the tuning of a study")
     tune.set_defaults(run=tune_study)
     for command in (run, tune):
-        command.add_argument("study", metavar="STUDY", help="a TOML file, or the name of one of the paper's studies")
         command.add_argument(
-            "--scale", default="paper", help="paper (the default) or a scale of the file, such as small"
+            "study", metavar="STUDY", help="a TOML file, or the name of one of the paper's studies"
         )
-        command.add_argument("--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)")
         command.add_argument(
-            "--out", type=Path, help="results directory (default: results/NAME, with the scale behind it)"
+            "--scale",
+            default="paper",
+            help="paper (the default) or a scale of the file, such as small",
         )
-        command.add_argument("--workers", type=int, default=1, help="processes (default: 1); the results are the same")
-    run.add_argument("--profile", action="store_true", help="measure where the time of the runs goes, and show it")
-    paper = commands.add_parser("paper", help="the paper's studies and what each would cost on this machine")
-    paper.add_argument("--quick", action="store_true", help="only the list: do not time a few steps of every model")
+        command.add_argument(
+            "--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)"
+        )
+        command.add_argument(
+            "--out",
+            type=Path,
+            help="results directory (default: results/NAME, with the scale behind it)",
+        )
+        command.add_argument(
+            "--workers",
+            type=int,
+            default=1,
+            help="processes (default: 1); the results are the same",
+        )
+    run.add_argument(
+        "--profile",
+        action="store_true",
+        help="measure where the time of the runs goes, and show it",
+    )
+    paper = commands.add_parser(
+        "paper", help="the paper's studies and what each would cost on this machine"
+    )
+    paper.add_argument(
+        "--quick", action="store_true", help="only the list: do not time a few steps of every model"
+    )
     paper.set_defaults(run=list_studies)
 
 
@@ -69,7 +90,9 @@ def run_study(options: argparse.Namespace) -> None:
         _show_profile(rows(jobs, labels, home))
     note_labels(study, home, options.data)
     Console().print(
-        f"results: {home}   (fedstep compare {home}; fedstep report {home})", soft_wrap=True, highlight=False
+        f"results: {home}   (fedstep compare {home}; fedstep report {home})",
+        soft_wrap=True,
+        highlight=False,
     )
 
 
@@ -78,9 +101,13 @@ def _show_profile(table: list[tuple[str, float, dict[str, float]]]) -> None:
 
     console = Console()
     if not table:
-        console.print("no profile: these runs were finished without --profile; give --out another directory")
+        console.print(
+            "no profile: these runs were finished without --profile; give --out another directory"
+        )
         return
-    shown = Table("where the time went", *(label for label, _, _ in table), box=None, pad_edge=False)
+    shown = Table(
+        "where the time went", *(label for label, _, _ in table), box=None, pad_edge=False
+    )
     shown.add_row("ms a round", *(f"{wall:.1f}" for _, wall, _ in table))
     for kind in KINDS:
         shown.add_row(kind, *(f"{100 * shares[kind]:.0f} %" for _, _, shares in table))
@@ -100,7 +127,9 @@ def list_studies(options: argparse.Namespace) -> None:
     """Names, titles, and the time on one core from a few measured steps."""
     from fedstep.study.plan import read_study
 
-    heads = ["study", "what it is", "runs x rounds"] + ([] if options.quick else ["a step", "paper scale"])
+    heads = ["study", "what it is", "runs x rounds"] + (
+        [] if options.quick else ["a step", "paper scale"]
+    )
     table = Table(*heads, box=None, pad_edge=False)
     for path in sorted(SHIPPED.glob("*.toml")):
         study = read_study(path)

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    theory = commands.add_parser("theory", help="measure a study's smoothness, noise and drift; which theorems hold")
-    theory.add_argument("study", metavar="STUDY", help="a TOML file, or the name of one of the paper's studies")
+    theory = commands.add_parser(
+        "theory", help="measure a study's smoothness, noise and drift; which theorems hold"
+    )
+    theory.add_argument(
+        "study", metavar="STUDY", help="a TOML file, or the name of one of the paper's studies"
+    )
     theory.add_argument(
         "--method",
         action="append",
@@ -27,13 +31,30 @@ def register(commands: Any) -> None:
         metavar="LABEL",
         help="a label of the study, or a call (default: every line search)",
     )
-    theory.add_argument("--rounds", type=int, help="rounds to run (default: the study's, at most 30)")
+    theory.add_argument(
+        "--rounds", type=int, help="rounds to run (default: the study's, at most 30)"
+    )
     theory.add_argument("--seed", type=int, help="seed (default: the study's first)")
-    theory.add_argument("--points", type=int, default=5, help="rounds that are looked into (default: 5)")
-    theory.add_argument("--clients", type=int, default=64, help="clients that f is the mean of, at most (default: 64)")
-    theory.add_argument("--scale", default="paper", help="paper (the default) or a scale of the file, such as small")
-    theory.add_argument("--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)")
-    theory.add_argument("--out", type=Path, help="results directory (default: results/NAME, with the scale behind it)")
+    theory.add_argument(
+        "--points", type=int, default=5, help="rounds that are looked into (default: 5)"
+    )
+    theory.add_argument(
+        "--clients",
+        type=int,
+        default=64,
+        help="clients that f is the mean of, at most (default: 64)",
+    )
+    theory.add_argument(
+        "--scale", default="paper", help="paper (the default) or a scale of the file, such as small"
+    )
+    theory.add_argument(
+        "--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)"
+    )
+    theory.add_argument(
+        "--out",
+        type=Path,
+        help="results directory (default: results/NAME, with the scale behind it)",
+    )
     theory.set_defaults(run=run)
 
 
@@ -47,7 +68,9 @@ def run(options: argparse.Namespace) -> None:
 
     study = read_study(find(options.study), options.scale)
     prepare(study)
-    home = options.out or Path("results") / (study.name if study.scale == "paper" else f"{study.name}-{study.scale}")
+    home = options.out or Path("results") / (
+        study.name if study.scale == "paper" else f"{study.name}-{study.scale}"
+    )
     found = study_theory(
         study,
         chosen(study, options.method, home),
@@ -60,7 +83,9 @@ def run(options: argparse.Namespace) -> None:
     )
     console = Console(highlight=False)
     for each in found:
-        console.print(Text(f"{each.label}   {each.spec}, seed {each.seed}", style="bold"), soft_wrap=True)
+        console.print(
+            Text(f"{each.label}   {each.spec}, seed {each.seed}", style="bold"), soft_wrap=True
+        )
         for grid in grids(each):
             console.print(_table(grid))
             console.print()
@@ -73,7 +98,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _table(grid: Grid) -> Table:
     """The last column, and a first one of long names, are broken between words where the terminal is narrow."""
-    table = Table(title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     numbers = {"value", "at most", "measured", "ratio"}
     for i, head in enumerate(grid.heads):
         fixed = head in numbers or head in ("form", "holds") or (i == 0 and head != "bound")

@@ -12,12 +12,22 @@ from rich.table import Table
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    toy = commands.add_parser("toy", help="Figure 1 of the paper: two clients in the plane, as printed and as run")
+    toy = commands.add_parser(
+        "toy", help="Figure 1 of the paper: two clients in the plane, as printed and as run"
+    )
     toy.add_argument(
-        "--mode", choices=("both", "literal", "authors"), default="both", help="the algorithm, or the scripts"
+        "--mode",
+        choices=("both", "literal", "authors"),
+        default="both",
+        help="the algorithm, or the scripts",
     )
     toy.add_argument("--rounds", type=int, default=50, help="rounds (default: 50)")
-    toy.add_argument("--out", type=Path, default=Path("out/toy"), help="directory for the figures (default: out/toy)")
+    toy.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/toy"),
+        help="directory for the figures (default: out/toy)",
+    )
     toy.set_defaults(run=run)
 
 
@@ -38,7 +48,14 @@ def run(options: argparse.Namespace) -> None:
         "authors": ("The authors' scripts", dict(toy.authors())),
     }
     console = Console()
-    table = Table("run", "method", f"F after {options.rounds} rounds", "largest eta_g", box=None, pad_edge=False)
+    table = Table(
+        "run",
+        "method",
+        f"F after {options.rounds} rounds",
+        "largest eta_g",
+        box=None,
+        pad_edge=False,
+    )
     for mode, (title, methods) in modes.items():
         if options.mode not in ("both", mode):
             continue

@@ -33,7 +33,9 @@ class Language:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise InputError(f"{text!r} is not a {self.kind}: write a name or a call such as {self.example}") from None
+            raise InputError(
+                f"{text!r} is not a {self.kind}: write a name or a call such as {self.example}"
+            ) from None
         name, arguments = self._call(tree, text)
         return make(self.maker(name), name, arguments, self.parts)
 
@@ -49,7 +51,9 @@ class Language:
             return ast.unparse(tree), {}
         if tree.args:
             raise InputError(f"{text!r}: name every argument, as in {self.example}")
-        return ast.unparse(tree.func), {str(k.arg): self._value(k.value, text) for k in tree.keywords}
+        return ast.unparse(tree.func), {
+            str(k.arg): self._value(k.value, text) for k in tree.keywords
+        }
 
     def _value(self, tree: ast.expr, text: str) -> Any:
         if isinstance(tree, ast.Call):
@@ -65,7 +69,9 @@ class Language:
         try:
             return ast.literal_eval(tree)
         except (ValueError, TypeError, RecursionError, MemoryError):
-            raise InputError(f"{text!r}: {ast.unparse(tree)} is not a number or a part such as {self.part}") from None
+            raise InputError(
+                f"{text!r}: {ast.unparse(tree)} is not a number or a part such as {self.part}"
+            ) from None
 
 
 def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], parts: Makers) -> Any:
@@ -75,13 +81,17 @@ def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], par
     for argument, value in arguments.items():
         if argument not in known:
             raise InputError(unknown(f"argument of {name}", argument, list(known)))
-        if argument in kinds and not accepts(kinds[argument], value):  # would be found out only when it is used
+        if argument in kinds and not accepts(
+            kinds[argument], value
+        ):  # would be found out only when it is used
             raise InputError(
                 f"{name}({argument}={value!r}): give {_remedy(kinds[argument], known[argument].default, parts)}"
             )
     for argument, wanted in known.items():
         if wanted.default is wanted.empty and argument not in arguments:
-            raise InputError(f"{name}(): {argument} is missing; give {_remedy(kinds.get(argument), None, parts)}")
+            raise InputError(
+                f"{name}(): {argument} is missing; give {_remedy(kinds.get(argument), None, parts)}"
+            )
     try:
         return maker(**arguments)
     except TypeError as error:
@@ -90,7 +100,11 @@ def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], par
 
 def _remedy(hint: Any, default: object, parts: Makers) -> str:
     """What to give instead: the kind, and the parts that are of it."""
-    fitting = [n for n, p in parts.items() if inspect.isclass(p) and accepts(hint, bracketed(hint, _blank(p)))]
+    fitting = [
+        n
+        for n, p in parts.items()
+        if inspect.isclass(p) and accepts(hint, bracketed(hint, _blank(p)))
+    ]
     if not fitting or hint is None:
         return "it" if hint is None else kind(hint)
     example = type(default).__name__ if is_dataclass(default) else fitting[0]

@@ -44,7 +44,11 @@ def bracketed(hint: Any, value: object) -> object:
 def fills(protocol: type, part: object) -> bool:
     """Whether a part has all that a protocol asks for, and is called with the same arguments."""
     wanted = [name for name in vars(protocol) if not name.startswith("_") or name == "__call__"]
-    if not is_dataclass(part) or isinstance(part, type) or not all(hasattr(part, name) for name in wanted):
+    if (
+        not is_dataclass(part)
+        or isinstance(part, type)
+        or not all(hasattr(part, name) for name in wanted)
+    ):
         return False
     return "__call__" not in wanted or _arguments(type(part)) == _arguments(protocol)
 
@@ -55,7 +59,13 @@ def kind(hint: Any) -> str:
         return " or ".join(kind(h) for h in get_args(hint))
     if get_origin(hint) is tuple:
         return f"a tuple, each {kind(get_args(hint)[0])}"
-    words = {float: "a number", int: "a whole number", bool: "True or False", str: "a text", type(None): "None"}
+    words = {
+        float: "a number",
+        int: "a whole number",
+        bool: "True or False",
+        str: "a text",
+        type(None): "None",
+    }
     return words.get(hint, f"a {getattr(hint, '__name__', hint)}")
 
 

@@ -22,7 +22,9 @@ class Batch:
     share: Scalar  # (...)         batch size / the client's number of samples
     seed: Tensor  # (...)         int64, for whatever is random inside the forward pass
     mask: Tensor | None = None  # (..., B) True for real samples; None: all are
-    steps: Tensor | None = None  # (...) how many batches the client has in this round; None: not known
+    steps: Tensor | None = (
+        None  # (...) how many batches the client has in this round; None: not known
+    )
 
     @property
     def inputs(self) -> Tensor:
@@ -35,7 +37,9 @@ class Batch:
     def rows(self, index: Tensor) -> Batch:
         """The batches of some clients of the block."""
         mask, steps = (None if t is None else t[index] for t in (self.mask, self.steps))
-        return Batch(tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask, steps)
+        return Batch(
+            tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask, steps
+        )
 
     def row(self, i: int) -> Batch:
         """The batch of one client of the block, without padding."""
@@ -51,7 +55,9 @@ class Output:
 
     loss: Scalar
     predictions: Tensor | None = None
-    embedding: Tensor | None = None  # (..., B, width) what enters the last layer, where it was asked for
+    embedding: Tensor | None = (
+        None  # (..., B, width) what enters the last layer, where it was asked for
+    )
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ def prefixed(prefix: str, state: State) -> dict[str, Tensor]:
 
 def under(prefix: str, state: State) -> dict[str, Tensor]:
     """The part of a flat dictionary that `prefixed` put under this prefix."""
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }
 
 
 def finite(a: Vec) -> Tensor:

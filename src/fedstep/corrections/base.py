@@ -21,7 +21,9 @@ class Correction:
     A method that remembers or sends more overrides only what differs.
     """
 
-    withheld: ClassVar[frozenset[str]] = frozenset()  # what of the shared state is the server's alone and not sent
+    withheld: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # what of the shared state is the server's alone and not sent
     embeds: ClassVar[bool] = False  # whether its terms need the model's embeddings
     forwards: ClassVar[int] = 0  # passes that `prepare` makes in a local step
     backwards: ClassVar[int] = 0
@@ -42,7 +44,9 @@ class Correction:
         """What a client keeps between its rounds."""
         return {}
 
-    probes: ClassVar[bool] = False  # whether a round begins with every client's gradient at the server's point
+    probes: ClassVar[bool] = (
+        False  # whether a round begins with every client's gradient at the server's point
+    )
     silent: ClassVar[bool] = False  # whether those gradients stay with the clients for now
 
     @property
@@ -74,7 +78,9 @@ class Correction:
         """What one local step adds to the tally, given the model's output before the step."""
         return {}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         """Delta, memory and message of a client that has arrived at x."""
         return x - ctx.anchor, {}, {}
 

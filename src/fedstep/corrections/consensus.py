@@ -23,7 +23,9 @@ class Agreement:
     rho: float
 
     def __call__(self, x: Vec, out: Output, batch: Batch, ctx: Context) -> Scalar:
-        return self.rho / 2 * norm_sq(x - ctx.anchor + ctx.shared["y"]) - dot(dual(self.rho, ctx), x)
+        return self.rho / 2 * norm_sq(x - ctx.anchor + ctx.shared["y"]) - dot(
+            dual(self.rho, ctx), x
+        )
 
 
 def dual(rho: float, ctx: Context) -> Vec:
@@ -55,7 +57,9 @@ class Consensus(Correction):
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"dual": torch.zeros_like(x), "own": torch.zeros_like(x), "met": x.new_zeros(())}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         delta = x - ctx.anchor
         met = torch.ones_like(ctx.memory["met"])
         return delta, {"dual": dual(self.rho, ctx), "own": -delta, "met": met}, {}

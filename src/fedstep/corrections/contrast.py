@@ -33,9 +33,13 @@ class Contrast(Correction):
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
-            raise InputError(f"Contrast(weight={self.weight}): the weight must be 0 or more; the paper tries 0.1 to 10")
+            raise InputError(
+                f"Contrast(weight={self.weight}): the weight must be 0 or more; the paper tries 0.1 to 10"
+            )
         if not self.temperature > 0:
-            raise InputError(f"Contrast(temperature={self.temperature}): must be positive; the paper uses 0.5")
+            raise InputError(
+                f"Contrast(temperature={self.temperature}): must be positive; the paper uses 0.5"
+            )
 
     def suited(self, model: Forward, targets: Tensor) -> Contrast:
         if model.head is None:
@@ -58,5 +62,7 @@ class Contrast(Correction):
                 "embedding.last": embedded(ctx.forward(ctx.memory["last"], batch)),
             }
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         return x - ctx.anchor, {"last": x}, {}

@@ -43,10 +43,14 @@ class MeanControl(Correction):
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"control": torch.zeros_like(x)}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         delta, moved = x - ctx.anchor, trace.length > 0
         mean = scale(1 / torch.where(moved, trace.length, 1.0), delta)
-        change = torch.where(lift(moved, delta), -ctx.shared["control"] - mean, torch.zeros_like(delta))
+        change = torch.where(
+            lift(moved, delta), -ctx.shared["control"] - mean, torch.zeros_like(delta)
+        )
         return delta, {"control": ctx.memory["control"] + change}, {"control": change}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
@@ -77,7 +81,9 @@ class AnchorControl(Correction):
     def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         return {"gradient": g}, {}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         new = ctx.memory["gradient"]
         return x - ctx.anchor, {"control": new}, {"control": new - ctx.memory["control"]}
 

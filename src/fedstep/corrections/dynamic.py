@@ -45,7 +45,9 @@ class Dynamic(Correction):
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"dual": torch.zeros_like(x)}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         delta = x - ctx.anchor
         return delta, {"dual": ctx.memory["dual"] - self.alpha * delta}, {}
 

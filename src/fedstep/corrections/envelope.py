@@ -20,5 +20,7 @@ class Envelope(Correction):
     tolerance, and never below it.
     """
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         return x - ctx.anchor, {}, {"envelope": trace.last_loss}

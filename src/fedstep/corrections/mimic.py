@@ -95,7 +95,9 @@ class Frozen(Correction):
     def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         return {"gradient": g}, {}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         return x - ctx.anchor, {}, {"gradient": ctx.memory["gradient"]}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:

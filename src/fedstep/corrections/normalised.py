@@ -32,9 +32,13 @@ class Normalised(Correction):
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
-            raise InputError(f"Normalised(momentum={self.momentum}): must lie in [0, 1), as in the client's Momentum")
+            raise InputError(
+                f"Normalised(momentum={self.momentum}): must lie in [0, 1), as in the client's Momentum"
+            )
         if not self.mu >= 0:
-            raise InputError(f"Normalised(mu={self.mu}): must be 0 or more, as in the client's Proximal")
+            raise InputError(
+                f"Normalised(mu={self.mu}): must be 0 or more, as in the client's Proximal"
+            )
 
     def progress(self, trace: Trace) -> Scalar:
         """a_i of every client."""
@@ -46,7 +50,9 @@ class Normalised(Correction):
             a = a + eta * v
         return a
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         a = self.progress(trace)
         moved = a > 0
         inverse = torch.where(moved, 1 / torch.where(moved, a, 1.0), 0.0)

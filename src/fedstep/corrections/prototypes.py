@@ -36,7 +36,9 @@ class Prototypes(Correction):
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
-            raise InputError(f"Prototypes(weight={self.weight}): the weight must be 0 or more; the paper uses 1")
+            raise InputError(
+                f"Prototypes(weight={self.weight}): the weight must be 0 or more; the paper uses 1"
+            )
 
     def suited(self, model: Forward, targets: Tensor) -> Prototypes:
         if model.head is None:
@@ -44,14 +46,18 @@ class Prototypes(Correction):
                 "prototypes (fedproto) need a network whose last linear layer has trained layers before it"
             )
         if targets.is_floating_point() or targets.dim() != 1:
-            raise InputError("prototypes (fedproto) need one class a sample: targets that are integers")
+            raise InputError(
+                "prototypes (fedproto) need one class a sample: targets that are integers"
+            )
         return replace(self, head=model.head)
 
     @property
     def sizes(self) -> Head:
         """The sizes of the model's last layer."""
         if self.head is None:
-            raise InputError("Prototypes(head=None): call suited(model, targets) first, as Task does")
+            raise InputError(
+                "Prototypes(head=None): call suited(model, targets) first, as Task does"
+            )
         return self.head
 
     def terms(self) -> tuple[Term, ...]:
@@ -78,7 +84,9 @@ class Prototypes(Correction):
         member = member if batch.mask is None else member * batch.mask.unsqueeze(-1)
         return {"prototypes": member.transpose(-1, -2) @ z, "known": member.sum(-2)}
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         return x - ctx.anchor, {"own": x} if self.personal else {}, {}
 
     def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:

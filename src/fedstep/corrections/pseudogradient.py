@@ -21,6 +21,8 @@ class PseudoGradient(Correction):
     sends 0.
     """
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         way = trace.length
         return scale(torch.where(way > 0, 1 / way, torch.zeros_like(way)), x - ctx.anchor), {}, {}

@@ -68,6 +68,9 @@ def keep(name: str, tensors: dict[str, Tensor]) -> None:
     try:
         safetensors.torch.save_file({k: v.contiguous() for k, v in tensors.items()}, part)
         part.replace(path)
-    except (SafetensorError, OSError) as error:  # safetensors reports a full disk as an error of its own
+    except (
+        SafetensorError,
+        OSError,
+    ) as error:  # safetensors reports a full disk as an error of its own
         part.unlink(missing_ok=True)
         raise OSError(str(error)) from None

@@ -30,16 +30,22 @@ def cifar10(directory: str | Path, train: bool = True) -> tuple[Tensor, Tensor]:
     there = [_either(directory, name) is not None for name in names]
     if not any(there) or there != sorted(there, reverse=True):
         missing = names[there.index(False)]
-        raise InputError(f"{missing}.bin is not in {directory}: put it there (or {missing}, the Python version)")
+        raise InputError(
+            f"{missing}.bin is not in {directory}: put it there (or {missing}, the Python version)"
+        )
     each = [_read(directory, name, ("labels",), (10,), 0) for name in names[: sum(there)]]
     return torch.cat([x for x, _ in each]), torch.cat([y for _, y in each])
 
 
-def cifar100(directory: str | Path, train: bool = True, coarse: bool = False) -> tuple[Tensor, Tensor]:
+def cifar100(
+    directory: str | Path, train: bool = True, coarse: bool = False
+) -> tuple[Tensor, Tensor]:
     """CIFAR-100: uint8 images `[n, 3, 32, 32]` and int64 fine labels 0..99, or coarse ones 0..19."""
     name = "train" if train else "test"
     if _either(directory, name) is None:
-        raise InputError(f"{name}.bin is not in {directory}: put it there (or {name}, the Python version)")
+        raise InputError(
+            f"{name}.bin is not in {directory}: put it there (or {name}, the Python version)"
+        )
     return _read(directory, name, ("coarse_labels", "fine_labels"), (20, 100), 0 if coarse else 1)
 
 
@@ -56,7 +62,9 @@ def augment(images: Tensor, generator: torch.Generator, padding: int = 4) -> Ten
     mirroring for a whole batch; here each image has its own.
     """
     n, _, h, w = images.shape
-    draws = torch.rand(n, 3, 1, generator=generator)  # a row an image: padding a batch must not change those before it
+    draws = torch.rand(
+        n, 3, 1, generator=generator
+    )  # a row an image: padding a batch must not change those before it
     top, left = (draws[:, :2] * (2 * padding + 1)).long().unbind(1)
     mirrored = draws[:, 2] < 0.5
     rows = top + torch.arange(h)
@@ -90,7 +98,9 @@ def _read(
 def _binary(path: Path, n_labels: int) -> tuple[np.ndarray, list[np.ndarray]]:
     content, record = read(path), n_labels + PIXELS
     if not content or len(content) % record:
-        raise InputError(f"{path} has {len(content)} bytes, not a multiple of {record}: fetch it again")
+        raise InputError(
+            f"{path} has {len(content)} bytes, not a multiple of {record}: fetch it again"
+        )
     table = np.frombuffer(content, np.uint8).reshape(-1, record)
     return table[:, n_labels:].copy(), [table[:, i].astype(np.int64) for i in range(n_labels)]
 
@@ -98,10 +108,21 @@ def _binary(path: Path, n_labels: int) -> tuple[np.ndarray, list[np.ndarray]]:
 def _python(path: Path, keys: tuple[str, ...]) -> tuple[np.ndarray, list[np.ndarray]]:
     batch = _plain_pickle(path)
     images, columns = batch.get("data"), [batch.get(key) for key in keys]
-    if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] != PIXELS or not len(images):
-        raise InputError(f"{path} has no `data` of bytes with {PIXELS} columns: it is not a CIFAR batch")
+    if (
+        not isinstance(images, np.ndarray)
+        or images.ndim != 2
+        or images.shape[1] != PIXELS
+        or not len(images)
+    ):
+        raise InputError(
+            f"{path} has no `data` of bytes with {PIXELS} columns: it is not a CIFAR batch"
+        )
     for key, column in zip(keys, columns, strict=True):
-        if not isinstance(column, list) or len(column) != len(images) or {type(v) for v in column} != {int}:
+        if (
+            not isinstance(column, list)
+            or len(column) != len(images)
+            or {type(v) for v in column} != {int}
+        ):
             raise InputError(f"{path}: `{key}` is not a list of {len(images)} whole numbers")
     return images, [np.asarray(column, np.int64) for column in columns]
 
@@ -164,8 +185,12 @@ def _plain_pickle(path: Path) -> dict[str, Any]:
     try:
         batch = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a hostile or damaged pickle can fail in any way
-        raise InputError(f"{path} is not a plain pickle of a CIFAR batch ({error}): fetch it again") from None
+        raise InputError(
+            f"{path} is not a plain pickle of a CIFAR batch ({error}): fetch it again"
+        ) from None
     if not isinstance(batch, dict):
-        raise InputError(f"{path} holds a {type(batch).__name__}, not a dict: it is not a CIFAR batch")
+        raise InputError(
+            f"{path} holds a {type(batch).__name__}, not a dict: it is not a CIFAR batch"
+        )
     named = {k.decode("latin1") if isinstance(k, bytes) else str(k): v for k, v in batch.items()}
     return {k: v.value if isinstance(v, _Array) else v for k, v in named.items()}

@@ -15,7 +15,9 @@ from fedstep.core.errors import InputError
 class Transform(Protocol):
     """What is done to samples when they are batched: bytes to floats, augmentation."""
 
-    def __call__(self, fields: tuple[Tensor, ...], generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def __call__(
+        self, fields: tuple[Tensor, ...], generator: torch.Generator | None
+    ) -> tuple[Tensor, ...]:
         """Samples of one client's batch; without a generator nothing random is done (evaluation)."""
         ...
 
@@ -55,7 +57,9 @@ class Federation:
             raise InputError(f"the clients' arrays do not fit together: {error}") from None
         ends = torch.tensor([len(c[0]) for c in each]).cumsum(0).tolist()
         starts = [0, *ends[:-1]]
-        return Federation(fields, tuple(torch.arange(a, b) for a, b in zip(starts, ends, strict=True)))
+        return Federation(
+            fields, tuple(torch.arange(a, b) for a, b in zip(starts, ends, strict=True))
+        )
 
 
 def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
@@ -65,7 +69,9 @@ def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
     elif isinstance(data, torch.utils.data.Dataset):
         data = _stacked(data, what)
     if not isinstance(data, tuple | list) or len(data) < 2:
-        raise InputError(f"{what} is a {type(data).__name__}: give a pair of arrays (inputs, targets) or a Dataset")
+        raise InputError(
+            f"{what} is a {type(data).__name__}: give a pair of arrays (inputs, targets) or a Dataset"
+        )
     fields = tuple(torch.as_tensor(f) for f in data)
     lengths = [len(f) if f.dim() else -1 for f in fields]
     if len(set(lengths)) > 1 or lengths[0] < 0:
@@ -79,4 +85,6 @@ def _stacked(dataset: Any, what: str) -> tuple[Tensor, ...]:
     samples = [dataset[k] for k in range(len(dataset))]
     if not samples:
         raise InputError(f"{what} has no samples: leave it out")
-    return tuple(torch.stack([torch.as_tensor(v) for v in column]) for column in zip(*samples, strict=True))
+    return tuple(
+        torch.stack([torch.as_tensor(v) for v in column]) for column in zip(*samples, strict=True)
+    )

@@ -25,7 +25,9 @@ def find(directory: str | Path, name: str) -> Path:
     """The file `name` of a directory, or its `.gz`, `.xz` or `.bz2` form; the plain file wins."""
     path = present(directory, name)
     if path is None:
-        raise InputError(f"{name} is not in {directory}: put it there, plain or as {name}.gz, {name}.xz or {name}.bz2")
+        raise InputError(
+            f"{name} is not in {directory}: put it there, plain or as {name}.gz, {name}.xz or {name}.bz2"
+        )
     return path
 
 
@@ -38,7 +40,9 @@ def present(directory: str | Path, name: str) -> Path | None:
 def listing(directory: str | Path, ending: str) -> list[Path]:
     """Every file of a directory whose name, less compression, ends so; sorted by that name and each name once."""
     if not Path(directory).is_dir():
-        raise InputError(f"there is no directory {directory}: make it and put the {ending} files there")
+        raise InputError(
+            f"there is no directory {directory}: make it and put the {ending} files there"
+        )
     names = {_plain(path.name) for path in Path(directory).iterdir() if path.is_file()}
     found = [find(directory, name) for name in sorted(names) if name.endswith(ending)]
     if not found:

@@ -16,7 +16,13 @@ from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, encode, sp
 from fedstep.data.partition import Natural
 from fedstep.data.parts import Index
 
-COLUMNS = (("img", "label"), ("img", "fine_label"), ("image", "label"), ("image", "character"), ("x", "y"))
+COLUMNS = (
+    ("img", "label"),
+    ("img", "fine_label"),
+    ("image", "label"),
+    ("image", "character"),
+    ("x", "y"),
+)
 
 
 def cifar10(train: bool = True) -> tuple[Tensor, Tensor]:
@@ -45,7 +51,9 @@ def femnist(train: bool = True, invert: bool = False) -> Users:
     names, chosen = _chosen(rows["writer_id"], lambda own, name: _sampled(own, name, train))
     inputs, targets = fields(rows.select(np.concatenate(chosen)), "image", "character")
     if inputs.shape[1:] != (PIXELS,) or targets.max() >= FEMNIST_CLASSES:
-        raise InputError("flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, the data set has changed")
+        raise InputError(
+            "flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, the data set has changed"
+        )
     return Users(names, 1 - inputs if invert else inputs, targets, spans([len(c) for c in chosen]))
 
 
@@ -61,18 +69,24 @@ def shakespeare(train: bool = True) -> Users:
     return Users(names, inputs, targets, spans([len(c) for c in chosen]))
 
 
-def from_flwr_datasets(fds: Any, split: str = "train", columns: tuple[str, str] | None = None) -> Users:
+def from_flwr_datasets(
+    fds: Any, split: str = "train", columns: tuple[str, str] | None = None
+) -> Users:
     """The partitions of a `flwr_datasets.FederatedDataset`, in order, as users "0", "1", ...
 
     `columns` names inputs and targets; without it the pairs in `COLUMNS` are tried. Set FLWR_TELEMETRY_ENABLED=0 to keep
     flwr_datasets from reporting each partition it loads.
     """
-    first = fds.load_partition(0, split)  # some partitioners know their number only after the data set is loaded
+    first = fds.load_partition(
+        0, split
+    )  # some partitioners know their number only after the data set is loaded
     count = fds.partitioners[split].num_partitions
     pair = columns or _columns(first.column_names)
     each = [fields(first if i == 0 else fds.load_partition(i, split), *pair) for i in range(count)]
     pooled = [torch.cat(column) for column in zip(*each, strict=True)]
-    return Users(tuple(map(str, range(count))), pooled[0], pooled[1], spans([len(y) for _, y in each]))
+    return Users(
+        tuple(map(str, range(count))), pooled[0], pooled[1], spans([len(y) for _, y in each])
+    )
 
 
 def fields(rows: Any, inputs: str, targets: str) -> tuple[Tensor, Tensor]:
@@ -83,8 +97,12 @@ def fields(rows: Any, inputs: str, targets: str) -> tuple[Tensor, Tensor]:
     """
     missing = [name for name in (inputs, targets) if name not in rows.column_names]
     if missing:
-        raise InputError(f"there is no column {missing[0]!r}: the columns are {', '.join(rows.column_names)}")
-    xs = [x if isinstance(x, str) else np.asarray(x) for x in rows[inputs]]  # one image open at a time
+        raise InputError(
+            f"there is no column {missing[0]!r}: the columns are {', '.join(rows.column_names)}"
+        )
+    xs = [
+        x if isinstance(x, str) else np.asarray(x) for x in rows[inputs]
+    ]  # one image open at a time
     ys = list(rows[targets])
     if not xs:
         raise InputError(f"a partition has no rows in {inputs!r}: leave it out")
@@ -94,8 +112,15 @@ def fields(rows: Any, inputs: str, targets: str) -> tuple[Tensor, Tensor]:
         values, labels = np.stack(xs), np.asarray(ys)
     except ValueError as error:
         raise InputError(f"the rows of {inputs!r} differ in shape: {error}") from None
-    if values.dtype.kind not in "fiu" or labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
-        raise InputError(f"{inputs!r} must hold images, numbers or strings and {targets!r} whole numbers from 0")
+    if (
+        values.dtype.kind not in "fiu"
+        or labels.dtype.kind not in "iu"
+        or labels.ndim != 1
+        or labels.min() < 0
+    ):
+        raise InputError(
+            f"{inputs!r} must hold images, numbers or strings and {targets!r} whole numbers from 0"
+        )
     return _arranged(values), torch.from_numpy(labels.astype(np.int64))
 
 
@@ -121,7 +146,9 @@ def _columns(names: Sequence[str]) -> tuple[str, str]:
     return pair
 
 
-def _chosen(ids: Sequence[str], choose: Callable[[Index, str], Index]) -> tuple[tuple[str, ...], list[Index]]:
+def _chosen(
+    ids: Sequence[str], choose: Callable[[Index, str], Index]
+) -> tuple[tuple[str, ...], list[Index]]:
     """Names and chosen rows of the natural users that have any."""
     column = np.asarray(list(ids))
     each = [(str(column[own[0]]), own) for own in Natural()(column)]
@@ -155,7 +182,11 @@ def _load(name: str, split: str) -> Any:
         raise InputError("the package `datasets` is missing: pip install 'fedstep[hub]'") from None
     try:
         return hub.load_dataset(name, split=split)
-    except (OSError, RuntimeError, ValueError) as error:  # no network, or offline mode and nothing cached
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # no network, or offline mode and nothing cached
         raise InputError(
             f"{name} cannot be fetched from the hub ({error}): connect once, or use the file readers"
         ) from None

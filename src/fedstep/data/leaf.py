@@ -19,7 +19,9 @@ from fedstep.data.files import find, listing, read_json
 PIXELS, FEMNIST_CLASSES = 784, 62
 WINDOW = 80
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's 80
-UNKNOWN = len(ALPHABET)  # one symbol of its own: LEAF's code lets -1, the authors' lets a real character stand for it
+UNKNOWN = len(
+    ALPHABET
+)  # one symbol of its own: LEAF's code lets -1, the authors' lets a real character stand for it
 VOCABULARY = UNKNOWN + 1
 
 _CODES = np.full(128, UNKNOWN, np.uint8)
@@ -46,11 +48,18 @@ class Users:
         missing = [name for name in names if name not in place]
         if missing or not names:
             raise InputError(
-                f"there is no user {missing[0]!r} among the {len(place)} here" if missing else "name a user"
+                f"there is no user {missing[0]!r} among the {len(place)} here"
+                if missing
+                else "name a user"
             )
         parts = [self.parts[place[name]] for name in names]
         rows = torch.cat(parts)
-        return Users(tuple(names), self.inputs[rows], self.targets[rows], spans([len(part) for part in parts]))
+        return Users(
+            tuple(names),
+            self.inputs[rows],
+            self.targets[rows],
+            spans([len(part) for part in parts]),
+        )
 
 
 def femnist(directory: str | Path, invert: bool = False) -> Users:
@@ -80,17 +89,25 @@ def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
     texts = read_json(path)
     if not isinstance(texts, dict) or not all(isinstance(t, str) for t in texts.values()):
         raise InputError(f"{path} is not an object of role: text")
-    ends = {role: (int(0.8 * (len(t) - WINDOW)), len(t) - WINDOW) for role, t in texts.items() if len(t) > WINDOW}
+    ends = {
+        role: (int(0.8 * (len(t) - WINDOW)), len(t) - WINDOW)
+        for role, t in texts.items()
+        if len(t) > WINDOW
+    }
     ends = {role: (k, n) for role, (k, n) in ends.items() if k > 0 and n > k + WINDOW - 1}
     if not ends:
-        raise InputError(f"{path} has no role with a train and a test sample: the texts are too short")
+        raise InputError(
+            f"{path} has no role with a train and a test sample: the texts are too short"
+        )
     inputs, targets = [], []
     for role, (k, n) in ends.items():
         symbols = encode(texts[role])
         first, last = (0, k) if train else (k + WINDOW - 1, n)
         inputs.append(symbols.unfold(0, WINDOW, 1)[first:last])
         targets.append(symbols[first + WINDOW : last + WINDOW].long())
-    return Users(tuple(ends), torch.cat(inputs), torch.cat(targets), spans([len(y) for y in targets]))
+    return Users(
+        tuple(ends), torch.cat(inputs), torch.cat(targets), spans([len(y) for y in targets])
+    )
 
 
 def encode(text: str) -> Tensor:
@@ -109,13 +126,17 @@ def spans(sizes: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def _merge(
-    directory: str | Path, convert: Callable[[list[Any], list[Any]], tuple[Tensor, Tensor]], uncounted: int = 0
+    directory: str | Path,
+    convert: Callable[[list[Any], list[Any]], tuple[Tensor, Tensor]],
+    uncounted: int = 0,
 ) -> Users:
     each: dict[str, tuple[Tensor, Tensor]] = {}
     for path in listing(directory, ".json"):
         for user, inputs, targets in _shard(path, uncounted):
             if user in each:
-                raise InputError(f"{path}: user {user!r} was already in an earlier file: keep one of the two")
+                raise InputError(
+                    f"{path}: user {user!r} was already in an earlier file: keep one of the two"
+                )
             try:
                 each[user] = convert(inputs, targets)
             except ValueError as error:
@@ -127,21 +148,35 @@ def _merge(
 def _shard(path: Path, uncounted: int) -> Iterator[tuple[str, list[Any], list[Any]]]:
     """Users of a file in its order, with everything checked that the file says about itself."""
     shard = read_json(path)
-    parts = [shard.get(k) for k in ("users", "num_samples", "user_data")] if isinstance(shard, dict) else []
+    parts = (
+        [shard.get(k) for k in ("users", "num_samples", "user_data")]
+        if isinstance(shard, dict)
+        else []
+    )
     match parts:
         case [list() as users, list() as counts, dict() as data] if users:
             pass
         case _:
-            raise InputError(f"{path} is not LEAF JSON: `users`, `num_samples` and `user_data` are needed")
-    if len(users) != len(counts) or not all(isinstance(u, str) for u in users) or sorted(users) != sorted(data):
-        raise InputError(f"{path}: `users`, `num_samples` and `user_data` do not name the same users once each")
+            raise InputError(
+                f"{path} is not LEAF JSON: `users`, `num_samples` and `user_data` are needed"
+            )
+    if (
+        len(users) != len(counts)
+        or not all(isinstance(u, str) for u in users)
+        or sorted(users) != sorted(data)
+    ):
+        raise InputError(
+            f"{path}: `users`, `num_samples` and `user_data` do not name the same users once each"
+        )
     for user, count in zip(users, counts, strict=True):
         own = data.pop(user)  # the lists of a user are freed before the next is converted
         inputs, targets = (own.get("x"), own.get("y")) if isinstance(own, dict) else (None, None)
         if not isinstance(inputs, list) or not isinstance(targets, list):
             raise InputError(f"{path}, user {user!r}: lists `x` and `y` are needed")
         if not inputs:
-            raise InputError(f"{path}, user {user!r} has no samples: leave the user out of the file")
+            raise InputError(
+                f"{path}, user {user!r} has no samples: leave the user out of the file"
+            )
         if len(inputs) != len(targets) or count not in (len(targets), len(targets) + uncounted):
             found = f"{len(inputs)} x, {len(targets)} y and num_samples {count}"
             raise InputError(f"{path}, user {user!r} has {found}: they must agree")
@@ -149,7 +184,9 @@ def _shard(path: Path, uncounted: int) -> Iterator[tuple[str, list[Any], list[An
 
 
 def _pixels(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
-    if {type(y) for y in targets} != {int} or not 0 <= min(targets) <= max(targets) < FEMNIST_CLASSES:
+    if {type(y) for y in targets} != {int} or not 0 <= min(targets) <= max(
+        targets
+    ) < FEMNIST_CLASSES:
         wrong = next(y for y in targets if type(y) is not int or not 0 <= y < FEMNIST_CLASSES)
         raise ValueError(f"label {wrong!r} is not a whole number in 0..{FEMNIST_CLASSES - 1}")
     lengths = {len(x) if isinstance(x, list) else 0 for x in inputs}
@@ -167,5 +204,7 @@ def _text(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
     for values, length in ((inputs, WINDOW), (targets, 1)):
         wrong = [v for v in values if not isinstance(v, str) or len(v) != length]
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is not a string of {length} character{'s' if length > 1 else ''}")
+            raise ValueError(
+                f"{wrong[0]!r} is not a string of {length} character{'s' if length > 1 else ''}"
+            )
     return encode("".join(inputs)).view(-1, WINDOW), encode("".join(targets)).long()

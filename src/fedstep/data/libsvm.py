@@ -30,7 +30,9 @@ def libsvm(
     values, rows, columns, entries = _parse(path)
     width = max(columns, default=0)
     if n_features is not None and width > n_features:
-        raise InputError(f"{path} has feature {width}: libsvm(n_features={n_features}) must be {width} or more")
+        raise InputError(
+            f"{path} has feature {width}: libsvm(n_features={n_features}) must be {width} or more"
+        )
     width = n_features or width
     if width < 1:
         raise InputError(f"{path} has no features: give n_features")
@@ -40,7 +42,9 @@ def libsvm(
     known = sorted(set(values)) if labels is None else [float(v) for v in labels]
     if labels is not None and (known != sorted(set(known)) or not set(values) <= set(known)):
         found = ", ".join(f"{v:g}" for v in sorted(set(values)))
-        raise InputError(f"libsvm(labels={labels}): must be ascending and contain every label of {path}: {found}")
+        raise InputError(
+            f"libsvm(labels={labels}): must be ascending and contain every label of {path}: {found}"
+        )
     order = {value: i for i, value in enumerate(known)}
     return inputs, torch.tensor([order[v] for v in values])
 

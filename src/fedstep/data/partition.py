@@ -56,7 +56,11 @@ class Dirichlet:
         priors = np.stack([_simplex(self, len(classes), rng) for _ in range(self.clients)])
         dealt = _deal(priors, classes, size, rng)
         left = total - size * self.clients
-        note = f"{left} of {total} samples are left out: {self.clients} clients of {size} each" if left else ""
+        note = (
+            f"{left} of {total} samples are left out: {self.clients} clients of {size} each"
+            if left
+            else ""
+        )
         return Parts((rng.permutation(part) for part in dealt), note)
 
 
@@ -93,7 +97,9 @@ class ProportionalDirichlet:
             if min(map(len, parts)) >= self.min_size:
                 return Parts(parts)
         moved = _level(parts, self.min_size)
-        return Parts(parts, f"{moved} samples were moved to clients that had fewer than {self.min_size}")
+        return Parts(
+            parts, f"{moved} samples were moved to clients that had fewer than {self.min_size}"
+        )
 
     def _draw(self, classes: list[Index], rng: np.random.Generator) -> list[Index]:
         pieces = []
@@ -136,7 +142,11 @@ class Shards:
         count = self.clients * self.per_client
         _size(self, count, len(order))
         shards = np.array_split(order, count)
-        hands = np.random.default_rng(key(seed, "partition", "shards")).permutation(count).reshape(self.clients, -1)
+        hands = (
+            np.random.default_rng(key(seed, "partition", "shards"))
+            .permutation(count)
+            .reshape(self.clients, -1)
+        )
         return Parts(np.concatenate([shards[s] for s in hand]) for hand in hands)
 
 
@@ -203,18 +213,24 @@ class SizeLaw:
 
 
 def _relative(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = np.exp(logs - logs.max())  # only ratios matter, and these cannot overflow
+    weights: NDArray[np.float64] = np.exp(
+        logs - logs.max()
+    )  # only ratios matter, and these cannot overflow
     return weights
 
 
-def _simplex(rule: Dirichlet | ProportionalDirichlet, length: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _simplex(
+    rule: Dirichlet | ProportionalDirichlet, length: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
     point = rng.dirichlet(np.full(length, rule.alpha))
     if not np.isfinite(point).all():
         raise InputError(f"{rule}: alpha is beyond what can be drawn: use 1e-6 to 1e6")
     return point
 
 
-def _deal(priors: NDArray[np.float64], classes: list[Index], size: int, rng: np.random.Generator) -> list[list[int]]:
+def _deal(
+    priors: NDArray[np.float64], classes: list[Index], size: int, rng: np.random.Generator
+) -> list[list[int]]:
     """Deal one by one; drawing again while a class is used up equals dropping it from every prior, which also ends."""
     decks = [members[::-1].tolist() for members in classes]
     left = np.ones(len(classes), bool)
@@ -275,5 +291,7 @@ def _classes(labels: ArrayLike) -> list[Index]:
 
 def _size(rule: object, clients: int, total: int) -> int:
     if clients > total:
-        raise InputError(f"{rule}: {total} samples do not suffice for {clients} parts: lower clients")
+        raise InputError(
+            f"{rule}: {total} samples do not suffice for {clients} parts: lower clients"
+        )
     return total // clients

@@ -38,11 +38,13 @@ def label_counts(parts: Sequence[ArrayLike], labels: ArrayLike) -> Index:
     """How often each label 0..C-1 occurs at each client, `[clients, C]`."""
     column = np.asarray(labels)
     if column.dtype.kind not in "iu" or column.ndim != 1 or column.size == 0 or column.min() < 0:
-        raise InputError("label_counts: the labels must be whole numbers from 0, one for each sample")
+        raise InputError(
+            "label_counts: the labels must be whole numbers from 0, one for each sample"
+        )
     width = int(column.max()) + 1
-    return np.stack([np.bincount(column[np.asarray(part, np.int64)], minlength=width) for part in parts]).astype(
-        np.int64
-    )
+    return np.stack(
+        [np.bincount(column[np.asarray(part, np.int64)], minlength=width) for part in parts]
+    ).astype(np.int64)
 
 
 def check_disjoint(parts: Sequence[ArrayLike], total: int) -> None:
@@ -52,10 +54,14 @@ def check_disjoint(parts: Sequence[ArrayLike], total: int) -> None:
         index = np.asarray(part, np.int64)
         outside = index[(index < 0) | (index >= total)]
         if outside.size:
-            raise InputError(f"client {i} has sample {outside[0]}, but they are numbered 0..{total - 1}")
+            raise InputError(
+                f"client {i} has sample {outside[0]}, but they are numbered 0..{total - 1}"
+            )
         if np.unique(index).size != index.size:
             raise InputError(f"client {i} has a sample twice: partition again")
         if (owner[index] >= 0).any():
             sample = index[np.argmax(owner[index] >= 0)]
-            raise InputError(f"sample {sample} belongs to clients {owner[sample]} and {i}: partition again")
+            raise InputError(
+                f"sample {sample} belongs to clients {owner[sample]} and {i}: partition again"
+            )
         owner[index] = i

@@ -50,7 +50,9 @@ class Fixed:
         while True:
             for indices in self.passes:
                 if not indices or max(indices) >= n or min(indices) < 0:
-                    raise InputError(f"Fixed: the pass {indices} does not fit client {client} with {n} samples")
+                    raise InputError(
+                        f"Fixed: the pass {indices} does not fit client {client} with {n} samples"
+                    )
                 yield torch.tensor(indices)
 
 
@@ -70,8 +72,12 @@ class Plan:
         if self.batch < 1:
             raise InputError(f"Plan(batch={self.batch}): the batch size must be 1 or more")
         if (self.steps is None) == (self.epochs is None):
-            raise InputError(f"Plan(steps={self.steps}, epochs={self.epochs}): give one of them, the other None")
-        if (self.steps is not None and self.steps < 0) or (self.epochs is not None and self.epochs < 0):
+            raise InputError(
+                f"Plan(steps={self.steps}, epochs={self.epochs}): give one of them, the other None"
+            )
+        if (self.steps is not None and self.steps < 0) or (
+            self.epochs is not None and self.epochs < 0
+        ):
             raise InputError(f"Plan(steps={self.steps}, epochs={self.epochs}): must be 0 or more")
 
     def length(self, n: int) -> int:

@@ -14,9 +14,7 @@ def digits(seed: int = 0) -> tuple[Tensor, Tensor]:
     try:
         from sklearn.datasets import load_digits
     except ModuleNotFoundError:
-        message = (
-            "scikit-learn, which holds the digits, is not installed: pip install 'fedstep[demo]', or use synthetic data"
-        )
+        message = "scikit-learn, which holds the digits, is not installed: pip install 'fedstep[demo]', or use synthetic data"
         raise InputError(message) from None
     x, y = load_digits(return_X_y=True)
     return torch.tensor(x, dtype=torch.float32) / 16, torch.tensor(y)

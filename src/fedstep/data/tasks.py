@@ -58,7 +58,9 @@ class Images:
 
     augment: bool = True
 
-    def __call__(self, fields: tuple[Tensor, ...], generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def __call__(
+        self, fields: tuple[Tensor, ...], generator: torch.Generator | None
+    ) -> tuple[Tensor, ...]:
         images, *rest = fields
         if self.augment and generator is not None:
             images = cifar.augment(images, generator)
@@ -76,7 +78,11 @@ def directory(given: str | Path | None = None) -> Path:
 
 
 def load(
-    name: str, partition: Partitioner | None, data: Path | None = None, seed: int = 0, limit: int | None = None
+    name: str,
+    partition: Partitioner | None,
+    data: Path | None = None,
+    seed: int = 0,
+    limit: int | None = None,
 ) -> Split:
     """The task dealt to clients; `limit` keeps the first clients only.
 
@@ -92,14 +98,21 @@ def load(
     parts = rule(raw.ids if natural and raw.ids is not None else raw.train[1], seed)
     digest = partition_hash(parts)
     test, dropped = without(raw.test, raw.train[0]) if raw.test else (None, 0)
-    notes = [parts.note, f"{dropped} test samples that occur in the training data are left out" if dropped else ""]
-    federation = Federation(raw.train, tuple(torch.from_numpy(p) for p in parts[:limit]), raw.transform)
+    notes = [
+        parts.note,
+        f"{dropped} test samples that occur in the training data are left out" if dropped else "",
+    ]
+    federation = Federation(
+        raw.train, tuple(torch.from_numpy(p) for p in parts[:limit]), raw.transform
+    )
     return Split(federation, test, raw.heldout, digest, "; ".join(n for n in notes if n))
 
 
 def without(test: Pair, train: Tensor) -> tuple[Pair, int]:
     """The test samples whose inputs do not occur in the training data, and how many did."""
-    seen = {_digest(row) for row in train.numpy()}  # digests: the rows themselves would be a second copy of the data
+    seen = {
+        _digest(row) for row in train.numpy()
+    }  # digests: the rows themselves would be a second copy of the data
     keep = torch.tensor([_digest(row) not in seen for row in test[0].numpy()])
     return (test[0][keep], test[1][keep]), int((~keep).sum())
 
@@ -126,12 +139,17 @@ def fetch(name: str) -> Raw:
     if name not in HUB:
         raise InputError(unknown("task of the hub", name, list(HUB)))
     got = (HUB[name](train) for train in (True, False))
-    train, test = (_numbered(g) if isinstance(g, leaf.Users) else {"inputs": g[0], "targets": g[1]} for g in got)
+    train, test = (
+        _numbered(g) if isinstance(g, leaf.Users) else {"inputs": g[0], "targets": g[1]}
+        for g in got
+    )
     try:
         keep(f"hub-{name}-train", train)
         keep(f"hub-{name}-test", test)
     except OSError as error:
-        raise InputError(f"{home()} cannot be written ({error}): set FEDSTEP_CACHE to another directory") from None
+        raise InputError(
+            f"{home()} cannot be written ({error}): set FEDSTEP_CACHE to another directory"
+        ) from None
     return _copy(name, train, test)
 
 
@@ -143,7 +161,9 @@ def _copy(name: str, train: dict[str, Tensor], test: dict[str, Tensor]) -> Raw:
 def _folder(data: Path | None, *names: str) -> Path:
     """The first of these folders of the data directory that is not empty."""
     root = directory(data)
-    folder = next((root / n for n in names if (root / n).is_dir() and any((root / n).iterdir())), None)
+    folder = next(
+        (root / n for n in names if (root / n).is_dir() and any((root / n).iterdir())), None
+    )
     if folder is None:
         raise Absent(f"{root / names[0]} is not there or empty: put the files there ({LIST})")
     return folder
@@ -152,7 +172,9 @@ def _folder(data: Path | None, *names: str) -> Path:
 def _femnist(data: Path | None) -> Raw:
     root = _folder(data, "femnist")
     train, test = (_users(root / split, leaf.femnist, split) for split in ("train", "test"))
-    heldout = _users(root / "heldout", leaf.femnist, "heldout") if (root / "heldout").is_dir() else None
+    heldout = (
+        _users(root / "heldout", leaf.femnist, "heldout") if (root / "heldout").is_dir() else None
+    )
     unseen = None if heldout is None else _pair(heldout)
     return Raw(_pair(train), _pair(test), train["ids"], unseen)
 
@@ -166,7 +188,9 @@ def _ink(data: Path | None) -> Raw:
             files = listing(_folder(data, "femnist") / split, ".json")
         except Absent:
             files = [place(f"hub-femnist-{split}")]
-        return cached(f"ink-{split}-{fingerprint(files, 'ink', 1)}", lambda: {"inputs": 1 - pair[0]})["inputs"], pair[1]
+        return cached(
+            f"ink-{split}-{fingerprint(files, 'ink', 1)}", lambda: {"inputs": 1 - pair[0]}
+        )["inputs"], pair[1]
 
     test, heldout = (
         None if pair is None else inverted(pair, split)
@@ -184,7 +208,10 @@ def _shakespeare(data: Path | None) -> Raw:
 def _users(folder: Path, reader: Callable[[Path], leaf.Users], split: str) -> dict[str, Tensor]:
     """A LEAF split with the number of every sample's user."""
     files = listing(folder, ".json")
-    return cached(f"{reader.__name__}-{split}-{fingerprint(files, 'leaf', 1)}", lambda: _numbered(reader(folder)))
+    return cached(
+        f"{reader.__name__}-{split}-{fingerprint(files, 'leaf', 1)}",
+        lambda: _numbered(reader(folder)),
+    )
 
 
 def _numbered(users: leaf.Users) -> dict[str, Tensor]:
@@ -213,7 +240,9 @@ def _images(reader: Callable[..., Pair], *folders: str) -> Callable[[Path | None
     def make(data: Path | None) -> Raw:
         root = _folder(data, *folders)
         transform = Images() if reader.__name__ in AUGMENTED else None
-        return Raw(_arrays(root, reader, "train"), _arrays(root, reader, "test"), transform=transform)
+        return Raw(
+            _arrays(root, reader, "train"), _arrays(root, reader, "test"), transform=transform
+        )
 
     return make
 

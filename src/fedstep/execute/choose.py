@@ -17,12 +17,19 @@ ALONE = (0.53, 5.0e-6)
 STACKED = (0.08, 10.4e-6)
 # Recurrent layers, attention and convolutions spend their time in kernels that gain little from stacking (LSTM: nothing; a
 # tiny CNN at batch 50: 1.1 times); dropout draws its masks client by client.
-KERNELS = (nn.modules.conv._ConvNd, nn.RNNBase, nn.modules.dropout._DropoutNd, nn.MultiheadAttention)
+KERNELS = (
+    nn.modules.conv._ConvNd,
+    nn.RNNBase,
+    nn.modules.dropout._DropoutNd,
+    nn.MultiheadAttention,
+)
 
 
 def choose(model: FlatModel) -> Local:
     """Blocks of clients where a step of a stacked client is cheaper than one alone, one client at a time for the rest."""
-    if isinstance(model, ModuleModel) and any(isinstance(m, KERNELS) for m in model.module.modules()):
+    if isinstance(model, ModuleModel) and any(
+        isinstance(m, KERNELS) for m in model.module.modules()
+    ):
         return Sequential()
     alone, stacked = (fixed + each * model.dim for fixed, each in (ALONE, STACKED))
     return Cohort() if stacked < alone else Sequential()

@@ -63,7 +63,9 @@ class TimedTask(Task):
 
     @staticmethod
     def of(task: Task, clock: Clock) -> TimedTask:
-        local = replace(task.algorithm.local, oracle=TimedOracle(task.algorithm.local.oracle, clock))
+        local = replace(
+            task.algorithm.local, oracle=TimedOracle(task.algorithm.local.oracle, clock)
+        )
         parts = {**vars(task), "algorithm": replace(task.algorithm, local=local)}
         return TimedTask(**parts, clock=clock)
 

@@ -38,7 +38,9 @@ class Cohort(Local):
         if not (self.dual and spans(task)):
             return self._cut(cohort)
         clients = sorted(cohort, key=task.federation.size)
-        short = sum(pays(task, task.federation.size(c)) for c in clients)  # they come first: the rule is monotone
+        short = sum(
+            pays(task, task.federation.size(c)) for c in clients
+        )  # they come first: the rule is monotone
         place = {c: k for k, c in enumerate(cohort)}
         return [
             sorted(block, key=place.__getitem__)
@@ -52,13 +54,17 @@ class Cohort(Local):
         ends = [len(clients) * i // count for i in range(1, count + 1)] if count else []
         return [list(clients[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
-    def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
+    def run(
+        self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool
+    ) -> Update:
         samples = torch.tensor([task.federation.size(c) for c in clients])
         dual = self.dual and not probe and spans(task) and pays(task, int(samples.max()))
         call = task.algorithm.probe if probe else task.algorithm.client
         with task.working():
             model = task.watched(self._spans.block(task, sent.x, clients) if dual else task.model)
-            return call(sent, memory, model, _walk(task, sent, clients, samples, probe, dual), samples)
+            return call(
+                sent, memory, model, _walk(task, sent, clients, samples, probe, dual), samples
+            )
 
 
 def _walk(
@@ -67,13 +73,19 @@ def _walk(
     """Batches in lockstep, of samples or of positions among the client's samples, and which clients are still at work."""
     plans = [task.positions(c, sent.round, probe) for c in clients]
     lengths = [len(plan) for plan in plans]
-    sizes = pad_sequence([torch.tensor([i.numel() for i in plan], dtype=torch.int64) for plan in plans], True)
+    sizes = pad_sequence(
+        [torch.tensor([i.numel() for i in plan], dtype=torch.int64) for plan in plans], True
+    )
     longest, shortest = _extremes(sizes)
     positions = pad_sequence([_table(plan, max(longest, default=0)) for plan in plans], True)
     parts = pad_sequence([task.federation.parts[c] for c in clients], True)
     shares, steps = sizes / samples.double().unsqueeze(-1), torch.tensor(lengths)
     for step, width in enumerate(longest):
-        who = None if step < min(lengths) else torch.tensor([r for r, n in enumerate(lengths) if step < n])
+        who = (
+            None
+            if step < min(lengths)
+            else torch.tensor([r for r, n in enumerate(lengths) if step < n])
+        )
         rows = torch.arange(len(clients)) if who is None else who
         at = positions[rows, step, :width]
         mask = None if shortest[step] == width else torch.arange(width) < sizes[rows, step, None]
@@ -81,7 +93,9 @@ def _walk(
         if dual:
             yield task.place(at, pooled, rows, share, mask, sent.x, count), who
         else:
-            seeds = torch.tensor([task.step_seed(clients[r], sent.round, step) for r in rows.tolist()])
+            seeds = torch.tensor(
+                [task.step_seed(clients[r], sent.round, step) for r in rows.tolist()]
+            )
             yield task.gather(pooled, share, seeds, mask, sent.x, count), who
 
 

@@ -150,7 +150,11 @@ class Processes:
             worker.pipe.send_bytes(dumps((sent.round, [jobs[k] for k in piece], memories, probe)))
 
     def _collect(
-        self, jobs: list[list[int]], queue: deque[list[int]], done: dict[int, Update], lost: dict[int, int]
+        self,
+        jobs: list[list[int]],
+        queue: deque[list[int]],
+        done: dict[int, Update],
+        lost: dict[int, int],
     ) -> None:
         """Wait for an answer, or for the death of a worker."""
         at_work = [w for w in self.crew if w.piece is not None]
@@ -172,7 +176,9 @@ class Processes:
             done.update(zip(worker.piece, updates, strict=True))
             worker.piece = None
 
-    def _replace(self, worker: Worker, jobs: list[list[int]], queue: deque[list[int]], lost: dict[int, int]) -> None:
+    def _replace(
+        self, worker: Worker, jobs: list[list[int]], queue: deque[list[int]], lost: dict[int, int]
+    ) -> None:
         piece = worker.piece or []
         worker.process.join()
         worker.pipe.close()
@@ -188,7 +194,9 @@ class Processes:
         queue.extendleft([k] for k in piece)
 
 
-def _serve(task: Task, inner: Local, poster: Poster, pipe: Connection, others: list[Connection]) -> None:
+def _serve(
+    task: Task, inner: Local, poster: Poster, pipe: Connection, others: list[Connection]
+) -> None:
     """The life of a worker: jobs in, updates out, until the pipe is closed."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, not we
@@ -215,10 +223,14 @@ def _serve(task: Task, inner: Local, poster: Poster, pipe: Connection, others: l
 
 
 def _whole(update: Update, memory: dict[str, Any]) -> Update:
-    return Update(update.aggregate, {**memory, **update.memory} if update.memory else {}, update.trace)
+    return Update(
+        update.aggregate, {**memory, **update.memory} if update.memory else {}, update.trace
+    )
 
 
-def _answer(seconds: tuple[float, dict[str, float]], updates: list[Update], error: Exception | None) -> bytes:
+def _answer(
+    seconds: tuple[float, dict[str, float]], updates: list[Update], error: Exception | None
+) -> bytes:
     if error is None:
         return dumps((seconds, updates, None))
     try:

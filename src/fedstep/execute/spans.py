@@ -33,7 +33,9 @@ def spans(task: Task) -> bool:
         and not alg.correction.terms()
         and type(alg.correction).start is Correction.start
         and type(alg.correction).prepare is Correction.prepare
-        and not any(name.startswith("direction.") for name in alg.correction.shared_init(torch.zeros(1)))
+        and not any(
+            name.startswith("direction.") for name in alg.correction.shared_init(torch.zeros(1))
+        )
         and all(getattr(part, "intrinsic", False) for part in parts)
     )
 
@@ -47,7 +49,9 @@ def pays(task: Task, n: int) -> bool:
     assert isinstance(task.model, ModuleModel)
     classes, features = task.model.layer_shape
     seen = task.plan.length(n) * min(task.plan.batch, n)
-    return n < features and seen * (2 * features - n) * classes > n * features * (2 * classes + n / 2)
+    return n < features and seen * (2 * features - n) * classes > n * features * (
+        2 * classes + n / 2
+    )
 
 
 @dataclass

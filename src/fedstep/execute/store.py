@@ -90,7 +90,9 @@ class DiskStore(Store):
         path = self._file(client, version)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        safetensors.torch.save_file({name: t.detach().contiguous() for name, t in memory.items()}, part)
+        safetensors.torch.save_file(
+            {name: t.detach().contiguous() for name, t in memory.items()}, part
+        )
         part.replace(path)
         self.versions[client] = version
 
@@ -102,7 +104,9 @@ class DiskStore(Store):
         return dict(self.versions)
 
     def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
-        meant = {self._file(client, version) for index in indices for client, version in index.items()}
+        meant = {
+            self._file(client, version) for index in indices for client, version in index.items()
+        }
         for path in self.folder.rglob("*.safetensors"):
             if path not in meant:
                 path.unlink(missing_ok=True)

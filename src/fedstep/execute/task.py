@@ -51,7 +51,13 @@ class Task:
         return key(self.seed, round, client, step, "forward")
 
     def gather(
-        self, index: Tensor, share: Tensor, seed: Tensor, mask: Tensor | None, like: Tensor, steps: Tensor | None = None
+        self,
+        index: Tensor,
+        share: Tensor,
+        seed: Tensor,
+        mask: Tensor | None,
+        like: Tensor,
+        steps: Tensor | None = None,
     ) -> Batch:
         """The samples of a batch, on the device of the model."""
         fields = tuple(f[index] for f in self.federation.fields)
@@ -95,11 +101,16 @@ class Task:
     def heard(self, seconds: dict[str, float]) -> None:
         """Take what another process has counted."""
 
-    def _transformed(self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor) -> tuple[Tensor, ...]:
+    def _transformed(
+        self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor
+    ) -> tuple[Tensor, ...]:
         """Client by client, so that the random numbers do not depend on who else is in the block."""
         if seed.dim() == 0:
             return transform(fields, generator(int(seed), "augment"))
-        each = [transform(row, generator(int(s), "augment")) for s, *row in zip(seed, *fields, strict=True)]  # type: ignore[arg-type]
+        each = [
+            transform(row, generator(int(s), "augment"))
+            for s, *row in zip(seed, *fields, strict=True)
+        ]  # type: ignore[arg-type]
         return tuple(torch.stack(column) for column in zip(*each, strict=True))
 
 
@@ -120,7 +131,9 @@ class Local:
         """The cohort cut into jobs, always in the same way, whoever will run them."""
         raise NotImplementedError
 
-    def run(self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool) -> Update:
+    def run(
+        self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool
+    ) -> Update:
         """One job; memories have the clients on their first axis, also in the update."""
         raise NotImplementedError
 
@@ -141,5 +154,7 @@ def blame(clients: Sequence[int], round: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(f"in round {round}, client{'s' if len(clients) > 1 else ''} {', '.join(map(str, clients))}")
+        error.add_note(
+            f"in round {round}, client{'s' if len(clients) > 1 else ''} {', '.join(map(str, clients))}"
+        )
         raise

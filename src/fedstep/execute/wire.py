@@ -61,11 +61,16 @@ class Poster:
 
 
 def _named(sent: Broadcast) -> dict[str, Tensor]:
-    return {"x": sent.x.detach(), **prefixed("shared.", {k: v.detach() for k, v in sent.shared.items()})}
+    return {
+        "x": sent.x.detach(),
+        **prefixed("shared.", {k: v.detach() for k, v in sent.shared.items()}),
+    }
 
 
 def _shared(like: Tensor) -> Tensor:
     if like.numel() == 0:
         return torch.empty_like(like)
-    memory = mmap(-1, like.numel() * like.element_size())  # anonymous: it has no name that could be left behind
+    memory = mmap(
+        -1, like.numel() * like.element_size()
+    )  # anonymous: it has no name that could be left behind
     return torch.frombuffer(memory, dtype=like.dtype).reshape(like.shape)

@@ -26,7 +26,9 @@ class Direction(Protocol):
 class Steepest(Direction):
     """d itself: the negative gradient."""
 
-    intrinsic: ClassVar[bool] = True  # uses vectors through sums only, so that any coordinates serve
+    intrinsic: ClassVar[bool] = (
+        True  # uses vectors through sums only, so that any coordinates serve
+    )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {}
@@ -102,10 +104,16 @@ class Chain(Direction):
     def __post_init__(self) -> None:
         for part in self.parts[:-1]:
             if type(part).travel is not Direction.travel:
-                raise InputError(f"Chain: {type(part).__name__} travels another way than it searches; put it last")
+                raise InputError(
+                    f"Chain: {type(part).__name__} travels another way than it searches; put it last"
+                )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
-        return {k: v for i, part in enumerate(self.parts) for k, v in prefixed(f"{i}.", part.init(x)).items()}
+        return {
+            k: v
+            for i, part in enumerate(self.parts)
+            for k, v in prefixed(f"{i}.", part.init(x)).items()
+        }
 
     def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
         after: dict[str, Tensor] = {}

@@ -31,7 +31,9 @@ class Move:
     are its way from the clients to the server and back.
     """
 
-    intrinsic: ClassVar[bool] = False  # uses vectors through sums only, so that any coordinates serve
+    intrinsic: ClassVar[bool] = (
+        False  # uses vectors through sums only, so that any coordinates serve
+    )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """The state before the first step of a round that begins at x of shape `(..., d)`."""
@@ -49,7 +51,9 @@ class Move:
         """Where value and gradient are looked up, and the step is searched for; seed is that of the local step."""
         return x
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         """The next point, and the state for the next step."""
         raise NotImplementedError
 
@@ -68,7 +72,9 @@ class Straight(Move):
 
     intrinsic: ClassVar[bool] = True
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         return advance(x, step, d), {}
 
 
@@ -90,7 +96,9 @@ class Inertia(Move):
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"before": x}
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         return advance(x, step, d) + self.beta * (x - state["before"]), {"before": x}
 
 
@@ -114,10 +122,16 @@ class Nesterov(Move):
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         one = x.new_ones(x.shape[:-1])
-        sequence = {"beta": -one, "lambda": one, "last": torch.zeros_like(one)} if self.beta is None else {}
+        sequence = (
+            {"beta": -one, "lambda": one, "last": torch.zeros_like(one)}
+            if self.beta is None
+            else {}
+        )
         return {"y": x, **sequence}
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         y = advance(x, step, d)
         if self.beta is not None:
             return y + self.beta * (y - state["y"]), {"y": y}
@@ -149,7 +163,9 @@ class Decayed(Move):
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"velocity": torch.zeros_like(x)}
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         r = self.weight * x
         z = self.beta * state["velocity"] + scale(step, d - r)
         return advance(x, step, d) - self.rate * r + self.beta * z, {"velocity": z}
@@ -164,7 +180,9 @@ class Extragradient(Move):
     It costs one more gradient a step.
     """
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         return advance(x, step, -look(advance(x, step, d))), {}
 
 
@@ -193,11 +211,21 @@ class Stale(Move):
         if self.workers == 1:
             return x
         size = x.shape[-1:] if self.torn else (1,)
-        ages = [torch.randint(self.workers, size, generator=generator(int(s), "age")) for s in seed.reshape(-1)]
-        index = torch.stack(ages).to(x.device).reshape(*x.shape[:-1], 1, -1).expand(*x.shape[:-1], 1, x.shape[-1])
+        ages = [
+            torch.randint(self.workers, size, generator=generator(int(s), "age"))
+            for s in seed.reshape(-1)
+        ]
+        index = (
+            torch.stack(ages)
+            .to(x.device)
+            .reshape(*x.shape[:-1], 1, -1)
+            .expand(*x.shape[:-1], 1, x.shape[-1])
+        )
         return state["past"].gather(-2, index).squeeze(-2)
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         new = advance(x, step, d)
         return new, {"past": torch.cat([new.unsqueeze(-2), state["past"][..., :-1, :]], -2)}
 

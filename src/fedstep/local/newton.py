@@ -42,21 +42,33 @@ class Newton(LocalSolver):
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.products < 1:
-            raise InputError(f"Newton(steps={self.steps}, products={self.products}): both must be 1 or more")
+            raise InputError(
+                f"Newton(steps={self.steps}, products={self.products}): both must be 1 or more"
+            )
         if not 0 < self.tolerance < 1:
-            raise InputError(f"Newton(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)")
+            raise InputError(
+                f"Newton(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)"
+            )
 
-    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
+    def passes(
+        self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec
+    ) -> Iterable[tuple[Batch, Tensor | None]]:
         given = list(batches)
         return [(joined(given, len(x)), None)] * self.steps if given else []
 
-    def _step(self, phi: Objective, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
+    def _step(
+        self, phi: Objective, x: Vec, state: State
+    ) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
         assert isinstance(phi.batch, Joined)
         count = phi.batch.count
         live = state.get("newton.live", count > 0)
         if not bool(live.any()):
             none = x.new_zeros(x.shape[:-1])
-            return x, dict(state), (live, *_column(none, Outcome.free(none))[1:], count * 0, count * 0)
+            return (
+                x,
+                dict(state),
+                (live, *_column(none, Outcome.free(none))[1:], count * 0, count * 0),
+            )
         f, g = self.oracle(phi, x)
         size = norm_sq(g).sqrt()
         least = state.get("newton.least", size * max(self.tolerance, 10 * torch.finfo(x.dtype).eps))
@@ -78,15 +90,22 @@ class Newton(LocalSolver):
             return x, dict(state), Outcome.free(torch.zeros_like(f)), none
         right = torch.where(moving.unsqueeze(-1), -g, torch.zeros_like(g))
         # two digits more than asked for: the system must not be what keeps |g| up
-        d, products = conjugate_gradients(hessian(phi, x), right, self.tolerance / 100, self.products)
+        d, products = conjugate_gradients(
+            hessian(phi, x), right, self.tolerance / 100, self.products
+        )
         d, direction = self.direction.apply(d, x, under("direction.", state))
         out, step = self.step.search(phi, x, f, g, d, under("step.", state))
         # a search takes |g| < 1e-8 for standing still; the last Newton steps are taken whole
         eta = torch.where((out.step == 0) & ~out.failed, torch.ones_like(f), out.step)
         eta = torch.where(moving, eta, torch.zeros_like(f))
-        out = replace(out, step=eta, trials=torch.where(moving, out.trials, none), failed=out.failed & moving)
+        out = replace(
+            out, step=eta, trials=torch.where(moving, out.trials, none), failed=out.failed & moving
+        )
         after = prefixed("step.", step) | prefixed("direction.", direction)
-        after = {**state, **{k: torch.where(lift(moving, v), v, state[k]) for k, v in after.items()}}
+        after = {
+            **state,
+            **{k: torch.where(lift(moving, v), v, state[k]) for k, v in after.items()},
+        }
         return torch.where((eta == 0).unsqueeze(-1), x, x + scale(eta, d)), after, out, products
 
     def _trace(self, x: Vec, columns: list[tuple[Tensor, ...]], *more: Any) -> Trace:
@@ -108,13 +127,17 @@ def hessian(phi: Objective, x: Vec) -> Callable[[Vec], Vec]:
     def product(v: Vec) -> Vec:
         if not g.requires_grad:  # phi is linear
             return torch.zeros_like(v)
-        (h,) = torch.autograd.grad(g, leaf, v, retain_graph=True, allow_unused=True, materialize_grads=True)
+        (h,) = torch.autograd.grad(
+            g, leaf, v, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
         return h
 
     return product
 
 
-def conjugate_gradients(product: Callable[[Vec], Vec], right: Vec, tolerance: float, most: int) -> tuple[Vec, Tensor]:
+def conjugate_gradients(
+    product: Callable[[Vec], Vec], right: Vec, tolerance: float, most: int
+) -> tuple[Vec, Tensor]:
     """Solve H z = right until |residual| <= tolerance * |right|, and say how many products it took, per client.
 
     A direction of non-positive curvature ends it where it is; if it is the first, z = right.

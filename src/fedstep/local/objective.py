@@ -114,7 +114,9 @@ class Objective:
             extra = value - losses.mean()
             tilt = dot(torch.autograd.grad(extra, leaf)[0], d) if self.terms else 0.0
         few = len(losses) < 2
-        var, bend = (v.new_zeros(()) if few else v.var() / len(v) for v in (losses.detach(), slopes))
+        var, bend = (
+            v.new_zeros(()) if few else v.var() / len(v) for v in (losses.detach(), slopes)
+        )
         return value.detach(), slopes.mean() + tilt, var, bend
 
     def _row(self, i: int) -> Objective:
@@ -169,4 +171,8 @@ class Segment:
         return phi(point) if self.line is None else phi.value(point, self.line(eta, rows))
 
     def _rows(self, rows: Tensor | None) -> tuple[Objective, Vec, Vec]:
-        return (self.phi, self.x, self.d) if rows is None else (self.phi.rows(rows), self.x[rows], self.d[rows])
+        return (
+            (self.phi, self.x, self.d)
+            if rows is None
+            else (self.phi.rows(rows), self.x[rows], self.d[rows])
+        )

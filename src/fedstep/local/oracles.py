@@ -36,7 +36,9 @@ class Autograd:
 
     forwards: ClassVar[int] = 1
     backwards: ClassVar[int] = 1
-    intrinsic: ClassVar[bool] = True  # the gradient belongs to the inner product of the coordinates at hand
+    intrinsic: ClassVar[bool] = (
+        True  # the gradient belongs to the inner product of the coordinates at hand
+    )
 
     def __call__(self, phi: Objective, x: Vec) -> tuple[Scalar, Vec]:
         return phi.gradient(x)
@@ -58,7 +60,9 @@ class TwoPoint:
 
     def __post_init__(self) -> None:
         if self.directions < 1:
-            raise InputError(f"TwoPoint(directions={self.directions}): at least one direction is needed")
+            raise InputError(
+                f"TwoPoint(directions={self.directions}): at least one direction is needed"
+            )
         if not self.radius > 0:
             raise InputError(
                 f"TwoPoint(radius={self.radius}): the radius must be positive; the FedZO program uses 0.001"
@@ -71,17 +75,23 @@ class TwoPoint:
     def __call__(self, phi: Objective, x: Vec) -> tuple[Scalar, Vec]:
         with torch.no_grad():
             units = self.units(phi.batch.seed, x)
-            f, aside = phi(x), Objective(phi.ctx, phi.batch, phi.terms)  # phi itself keeps the model's output at x
+            f, aside = (
+                phi(x),
+                Objective(phi.ctx, phi.batch, phi.terms),
+            )  # phi itself keeps the model's output at x
             values = [aside(x + self.radius * units[..., j, :]) for j in range(self.directions)]
             rises = torch.stack([value - f for value in values], -1)
-            return f, x.shape[-1] / (self.directions * self.radius) * (rises.unsqueeze(-1) * units).sum(-2)
+            return f, x.shape[-1] / (self.directions * self.radius) * (
+                rises.unsqueeze(-1) * units
+            ).sum(-2)
 
     def units(self, seed: Tensor, x: Vec) -> Tensor:
         """Directions of shape (..., directions, dim), one set per client."""
         shape = (self.directions, x.shape[-1])
         # drawn in float64, so that the directions do not depend on the model's precision
         each = [
-            torch.randn(shape, generator=generator(int(s), "directions"), dtype=torch.float64) for s in seed.reshape(-1)
+            torch.randn(shape, generator=generator(int(s), "directions"), dtype=torch.float64)
+            for s in seed.reshape(-1)
         ]
         drawn = torch.stack(each).reshape(*x.shape[:-1], *shape)
         return (drawn / norm_sq(drawn).sqrt().unsqueeze(-1)).to(x)

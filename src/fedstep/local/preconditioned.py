@@ -117,7 +117,9 @@ class Preconditioned(Direction):
 
     def __post_init__(self) -> None:
         if not self.eps >= 0:
-            raise InputError(f"Preconditioned(eps={self.eps}): eps must be 0 or more; the program uses 1e-8")
+            raise InputError(
+                f"Preconditioned(eps={self.eps}): eps must be 0 or more; the program uses 1e-8"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         first = {"m": torch.zeros_like(x)} if self.moment.momentum else {}

@@ -54,7 +54,9 @@ class LocalSolver:
     oracle: Oracle = Autograd()
     terms: tuple[Term, ...] = ()
     move: Move = Straight()
-    intrinsic: ClassVar[bool] = True  # uses vectors through its parts only, so that any coordinates serve where they do
+    intrinsic: ClassVar[bool] = (
+        True  # uses vectors through its parts only, so that any coordinates serve where they do
+    )
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         """What the step rule wants to find again in the client's next round."""
@@ -62,7 +64,9 @@ class LocalSolver:
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
         """What step rule and move want every client to know."""
-        return prefixed("step.", self.step.shared_init(x)) | prefixed("move.", self.move.shared_init(x))
+        return prefixed("step.", self.step.shared_init(x)) | prefixed(
+            "move.", self.move.shared_init(x)
+        )
 
     def fold(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
         """What every client is to know in the next round."""
@@ -70,12 +74,18 @@ class LocalSolver:
         move = self.move.fold(under("move.", shared), under("move.", agg.message), agg)
         return prefixed("step.", step) | prefixed("move.", move)
 
-    def passes(self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec) -> Iterable[tuple[Batch, Tensor | None]]:
+    def passes(
+        self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec
+    ) -> Iterable[tuple[Batch, Tensor | None]]:
         """What to take a step on, one after another, given the round's batches: each of them once."""
         return batches
 
     def __call__(
-        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]], companion: Companion
+        self,
+        ctx: Context,
+        x: Vec,
+        batches: Iterable[tuple[Batch, Tensor | None]],
+        companion: Companion,
     ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
         """Run through (batch, live rows) pairs; None: all rows are live.
 
@@ -86,12 +96,21 @@ class LocalSolver:
         state = prefixed("step.", self.step.begin(x, heard, kept))
         state |= prefixed("direction.", self.direction.init(x))
         # statistics that the server sends take the place of a direction's first state
-        state |= {name: v.expand_as(state[name]) for name, v in ctx.shared.items() if name.startswith("direction.")}
+        state |= {
+            name: v.expand_as(state[name])
+            for name, v in ctx.shared.items()
+            if name.startswith("direction.")
+        }
         state |= prefixed("move.", self.move.begin(x, under("move.", ctx.shared)))
         columns: list[tuple[Tensor, ...]] = []
         for batch, rows in self.passes(batches, x):
             own = ctx if rows is None else ctx.rows(rows)
-            phi = Objective(replace(own, memory={**own.memory, **companion.prepare(own, batch)}), batch, terms, work)
+            phi = Objective(
+                replace(own, memory={**own.memory, **companion.prepare(own, batch)}),
+                batch,
+                terms,
+                work,
+            )
             if rows is None:
                 x, state, column = self._step(phi, x, state)
             else:
@@ -100,7 +119,9 @@ class LocalSolver:
                 column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in short)
             columns.append(column)
             for name, value in companion.count(phi.output, batch).items() if tally else ():
-                tally[name] = tally[name] + value if rows is None else tally[name].index_add(0, rows, value)
+                tally[name] = (
+                    tally[name] + value if rows is None else tally[name].index_add(0, rows, value)
+                )
         last = under("step.", state)
         remembered = prefixed("step.", last) if self.step.carry else {}
         trace = self._trace(x, columns, work)
@@ -109,7 +130,9 @@ class LocalSolver:
         told |= prefixed("move.", self.move.message(under("move.", state)))
         return x, replace(trace, forwards=passes[0], backwards=passes[1]), remembered, told
 
-    def gradient(self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]]) -> tuple[Vec, Trace]:
+    def gradient(
+        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]]
+    ) -> tuple[Vec, Trace]:
         """The gradient of the client's own loss over all its batches, each counting by its share of the samples."""
         total, columns = torch.zeros_like(x), list[tuple[Tensor, ...]]()
         for batch, rows in batches:
@@ -122,7 +145,9 @@ class LocalSolver:
             columns.append(column)
         return total, self._trace(x, columns, Work())
 
-    def _step(self, phi: Objective, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
+    def _step(
+        self, phi: Objective, x: Vec, state: State
+    ) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
         move, direction = under("move.", state), under("direction.", state)
         view = self.move.view(x, phi.batch.seed, move)
         f, g = self.oracle(phi, view)
@@ -134,19 +159,25 @@ class LocalSolver:
             return self.oracle(phi, elsewhere)[1]
 
         x, move = self.move(x, out.step, self.direction.travel(d, direction), look, move)
-        after = prefixed("step.", step) | prefixed("direction.", direction) | prefixed("move.", move)
+        after = (
+            prefixed("step.", step) | prefixed("direction.", direction) | prefixed("move.", move)
+        )
         return x, after, _column(f, out)
 
     def _trace(self, x: Vec, columns: list[tuple[Tensor, ...]], work: Work) -> Trace:
         shape = x.shape[:-1]
         kinds = (torch.bool, x.dtype, x.dtype, torch.int64, torch.bool, torch.int64)
         parts = [
-            torch.stack([c[i] for c in columns], -1) if columns else torch.zeros(*shape, 0, dtype=kind)
+            torch.stack([c[i] for c in columns], -1)
+            if columns
+            else torch.zeros(*shape, 0, dtype=kind)
             for i, kind in enumerate(kinds)
         ]
         live, losses, sizes, trials, failed, slopes = parts
         once = (self.oracle.forwards, self.oracle.backwards)
-        return Trace(live, losses, sizes, trials, failed, *once, slopes, work.forwards, work.backwards)
+        return Trace(
+            live, losses, sizes, trials, failed, *once, slopes, work.forwards, work.backwards
+        )
 
 
 def _column(f: Tensor, out: Outcome) -> tuple[Tensor, ...]:

@@ -30,11 +30,15 @@ class Storm(Move):
 
     def __post_init__(self) -> None:
         if not 0 <= self.a <= 1:
-            raise InputError(f"Storm(a={self.a}): a must lie in [0, 1]; 1 uses the new gradient alone")
+            raise InputError(
+                f"Storm(a={self.a}): a must lie in [0, 1]; 1 uses the new gradient alone"
+            )
         if not 0 <= self.beta <= 1:
             raise InputError(f"Storm(beta={self.beta}): beta must lie in [0, 1]")
         if not self.rho > 0:
-            raise InputError(f"Storm(rho={self.rho}): rho must be positive, or a coordinate at rest divides by zero")
+            raise InputError(
+                f"Storm(rho={self.rho}): rho must be positive, or a coordinate at rest divides by zero"
+            )
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
         return {"m": torch.zeros_like(x), "v": torch.zeros_like(x), "known": x.new_zeros(())}
@@ -42,9 +46,16 @@ class Storm(Move):
     def begin(self, x: Vec, shared: State) -> dict[str, Tensor]:
         known = shared["known"].expand(x.shape[:-1])
         m, v = shared["m"].expand(x.shape), shared["v"].expand(x.shape)
-        return {"m": m, "v": v, "known": known, "scale": torch.where(known.unsqueeze(-1) > 0, v.sqrt() + self.rho, 1.0)}
+        return {
+            "m": m,
+            "v": v,
+            "known": known,
+            "scale": torch.where(known.unsqueeze(-1) > 0, v.sqrt() + self.rho, 1.0),
+        }
 
-    def __call__(self, x: Vec, step: Scalar, d: Vec, look: Look, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]:
         m = torch.where(state["known"].unsqueeze(-1) > 0, state["m"], -d)
         new = x - scale(step, m / state["scale"])
         g = look(new)
@@ -63,4 +74,8 @@ class Storm(Move):
         heard = message["known"]
         if not bool(heard > 0):
             return dict(shared)
-        return {"m": message["m"] / heard, "v": message["v"] / heard, "known": torch.ones_like(heard)}
+        return {
+            "m": message["m"] / heard,
+            "v": message["v"] / heard,
+            "known": torch.ones_like(heard),
+        }

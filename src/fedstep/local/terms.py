@@ -62,7 +62,9 @@ class Linear:
 
     def __post_init__(self) -> None:
         if self.plus is None and self.minus is None:
-            raise InputError("Linear(): name a shared vector (plus), a memory vector (minus), or both")
+            raise InputError(
+                "Linear(): name a shared vector (plus), a memory vector (minus), or both"
+            )
 
     def __call__(self, x: Vec, out: Output, batch: Batch, ctx: Context) -> Scalar:
         if self.minus is None:
@@ -99,7 +101,9 @@ class Contrastive:
 
     def __call__(self, x: Vec, out: Output, batch: Batch, ctx: Context) -> Scalar:
         z = embedded(out)
-        towards, away = (cosine_similarity(z, ctx.memory[f"embedding.{k}"], -1) for k in ("server", "last"))
+        towards, away = (
+            cosine_similarity(z, ctx.memory[f"embedding.{k}"], -1) for k in ("server", "last")
+        )
         return self.weight * mean_over_samples(softplus((away - towards) / self.temperature), batch)
 
 

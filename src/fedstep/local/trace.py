@@ -21,8 +21,12 @@ class Trace:
     failed: Tensor  # (..., K) bool
     forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
-    slopes: Tensor | None = None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
-    more_forwards: int = 0  # of all clients and steps together: gradients elsewhere than at the point and at trials
+    slopes: Tensor | None = (
+        None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
+    )
+    more_forwards: int = (
+        0  # of all clients and steps together: gradients elsewhere than at the point and at trials
+    )
     more_backwards: int = 0
 
     @property
@@ -42,7 +46,12 @@ class Trace:
 
     @property
     def total_forwards(self) -> int:
-        return int(self.live.sum()) * self.forwards + int(self.trials.sum()) + self._slopes + self.more_forwards
+        return (
+            int(self.live.sum()) * self.forwards
+            + int(self.trials.sum())
+            + self._slopes
+            + self.more_forwards
+        )
 
     @property
     def total_backwards(self) -> int:

@@ -37,7 +37,9 @@ class Dual:
     _seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
-    def of(model: ModuleModel, anchor: Vec, inputs: Sequence[Tensor], grams: Sequence[Tensor]) -> Dual:
+    def of(
+        model: ModuleModel, anchor: Vec, inputs: Sequence[Tensor], grams: Sequence[Tensor]
+    ) -> Dual:
         """From each client's inputs, (n, features), and Gram matrix, (n, n)."""
         longest = max(map(len, inputs))
         x = anchor.new_zeros(len(inputs), longest, inputs[0].shape[1])
@@ -92,7 +94,9 @@ class Dual:
         if self._seen.get("g") is not g:
             own, at = g.view(len(g), self.gram.shape[1], -1), batch.inputs
             picked = own.gather(1, at.unsqueeze(-1).expand(-1, -1, own.shape[2]))
-            times = picked.new_zeros(own.shape[:2]).scatter_add_(1, at, torch.ones_like(at, dtype=g.dtype))
+            times = picked.new_zeros(own.shape[:2]).scatter_add_(
+                1, at, torch.ones_like(at, dtype=g.dtype)
+            )
             self._seen.update(g=g, residuals=picked / times.gather(1, at).unsqueeze(-1))
         return cast(Tensor, self._seen["residuals"])
 
@@ -101,7 +105,10 @@ class Dual:
         if self._seen.get("batch") is not batch:
             at, owner = batch.fields[0], batch.fields[1]
             flat = owner * self.gram.shape[1] + at
-            rows = embedding(flat, self.gram.flatten(0, 1)), embedding(flat, self.logits.flatten(0, 1))
+            rows = (
+                embedding(flat, self.gram.flatten(0, 1)),
+                embedding(flat, self.logits.flatten(0, 1)),
+            )
             self._seen.update(batch=batch, rows=rows, d=None)
         return cast(tuple[Tensor, Tensor], self._seen["rows"])
 
@@ -125,4 +132,8 @@ class _Rows(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         (residual,), (at,) = grads, ctx.saved_tensors
         u = residual.new_zeros(ctx.shape)
-        return u.scatter_add_(1, at.unsqueeze(-1).expand_as(residual), residual).flatten(1), None, None
+        return (
+            u.scatter_add_(1, at.unsqueeze(-1).expand_as(residual), residual).flatten(1),
+            None,
+            None,
+        )

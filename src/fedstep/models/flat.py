@@ -29,7 +29,9 @@ class FlatModel(ABC):
     """
 
     def __init__(self) -> None:
-        self.head: Head | None = None  # the last layer, where there is one behind layers with parameters
+        self.head: Head | None = (
+            None  # the last layer, where there is one behind layers with parameters
+        )
         self.row_by_row = False
         self.pointwise = False  # whether `scored` gives one loss a sample, of that sample alone
         self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
@@ -55,7 +57,9 @@ class FlatModel(ABC):
 
     def embedding(self) -> FlatModel:
         """The same model, whose output has what enters the last layer."""
-        raise InputError(f"{type(self).__name__} has no last layer to embed samples before: pass a torch module")
+        raise InputError(
+            f"{type(self).__name__} has no last layer to embed samples before: pass a torch module"
+        )
 
     def __call__(self, x: Vec, batch: Batch) -> Output:
         if x.dim() == 1:
@@ -68,10 +72,13 @@ class FlatModel(ABC):
             except NeedsRows:
                 pass  # this batch only: blocks without padding still run together
             except (RuntimeError, NotImplementedError):
-                self.row_by_row = True  # what is wrong for another reason is raised again below, in plain words
+                self.row_by_row = (
+                    True  # what is wrong for another reason is raised again below, in plain words
+                )
         rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
         return Output(
-            torch.stack([r.loss for r in rows]), embedding=_padded([r.embedding for r in rows], batch.targets.shape[1])
+            torch.stack([r.loss for r in rows]),
+            embedding=_padded([r.embedding for r in rows], batch.targets.shape[1]),
         )
 
     def _leaks(self, x: Vec, batch: Batch, out: Output) -> bool:
@@ -117,7 +124,9 @@ class FlatModel(ABC):
         with nullcontext() if self.stochastic is False else seeded(int(batch.seed), x.device):
             losses, _ = self.values(x, batch)
         if losses.dim() == 0:
-            raise InputError(f"the loss of {type(self).__name__} is a mean already: give one that is a number a sample")
+            raise InputError(
+                f"the loss of {type(self).__name__} is a mean already: give one that is a number a sample"
+            )
         return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
 
     def _one(self, x: Vec, batch: Batch) -> Output:
@@ -127,7 +136,9 @@ class FlatModel(ABC):
             before = torch.get_rng_state()
             out = self._reduced(x, batch)
             if self.stochastic is None:
-                self.stochastic = x.device.type != "cpu" or not torch.equal(before, torch.get_rng_state())
+                self.stochastic = x.device.type != "cpu" or not torch.equal(
+                    before, torch.get_rng_state()
+                )
         return out
 
     def _block(self, x: Vec, batch: Batch) -> Output:
@@ -156,7 +167,9 @@ class LinearLine:
 
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
         p, q, batch = (
-            (self.p, self.q, self.batch) if rows is None else (self.p[rows], self.q[rows], self.batch.rows(rows))
+            (self.p, self.q, self.batch)
+            if rows is None
+            else (self.p[rows], self.q[rows], self.batch.rows(rows))
         )
         predictions = p + lift(eta, q) * q
         if eta.dim() == 0:
@@ -166,7 +179,9 @@ class LinearLine:
 
 def scored_rows(model: FlatModel, predictions: Tensor, batch: Batch) -> Scalar:
     """Mean loss of each client of a block from its predictions."""
-    if model.pointwise:  # samples do not see one another, so the clients' batches are one long batch
+    if (
+        model.pointwise
+    ):  # samples do not see one another, so the clients' batches are one long batch
         long = Batch(tuple(f.flatten(0, 1) for f in batch.fields), batch.share, batch.seed)
         each = model.scored(predictions.flatten(0, 1), long)
         losses = (each.flatten(1).mean(1) if each.dim() > 1 else each).view(predictions.shape[:2])
@@ -174,7 +189,9 @@ def scored_rows(model: FlatModel, predictions: Tensor, batch: Batch) -> Scalar:
             return losses.mean(1)
         return torch.where(batch.mask, losses, torch.zeros_like(losses)).sum(1) / batch.mask.sum(1)
 
-    def one(p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None) -> Tensor:
+    def one(
+        p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None
+    ) -> Tensor:
         return _mean(model.scored(p, Batch(fields, share, seed, mask)), mask)
 
     axes = (0, 0, 0, 0, None if batch.mask is None else 0)

@@ -34,18 +34,28 @@ class ModuleModel(FlatModel):
         super().__init__()
         self.module = copy.deepcopy(module).train()
         self.loss = per_sample(loss)
-        tracked = [name for name, m in module.named_modules() if isinstance(m, _NormBase) and m.track_running_stats]
+        tracked = [
+            name
+            for name, m in module.named_modules()
+            if isinstance(m, _NormBase) and m.track_running_stats
+        ]
         if tracked:
             raise InputError(
                 f"the model keeps running statistics in {', '.join(tracked[:3])}{' ...' if len(tracked) > 3 else ''}: "
                 "they would not be averaged with the parameters; pass fedstep.to_group_norm(model) instead"
             )
-        parameters = {name: p.detach() for name, p in self.module.named_parameters() if p.requires_grad}
+        parameters = {
+            name: p.detach() for name, p in self.module.named_parameters() if p.requires_grad
+        }
         if not parameters:
-            raise InputError(f"{type(module).__name__} has no parameters that require a gradient: nothing to train")
+            raise InputError(
+                f"{type(module).__name__} has no parameters that require a gradient: nothing to train"
+            )
         kinds = {(p.dtype, p.device) for p in parameters.values()}
         if len(kinds) > 1:
-            raise InputError(f"the parameters differ in type or device ({kinds}): convert the model to one of each")
+            raise InputError(
+                f"the parameters differ in type or device ({kinds}): convert the model to one of each"
+            )
         self._names, self._shapes = list(parameters), [p.shape for p in parameters.values()]
         self._sizes = [p.numel() for p in parameters.values()]
         self._start = torch.cat([p.reshape(-1) for p in parameters.values()])
@@ -72,7 +82,9 @@ class ModuleModel(FlatModel):
 
     def embedding(self) -> ModuleModel:
         if self._last is None:
-            raise InputError(f"{type(self.module).__name__} has no linear layer behind others: nothing embeds a sample")
+            raise InputError(
+                f"{type(self.module).__name__} has no linear layer behind others: nothing embeds a sample"
+            )
         twin = copy.copy(self)
         twin._embeds = True
         return twin
@@ -95,12 +107,18 @@ class ModuleModel(FlatModel):
         state = self.parameters(x)
         if self._buffers:  # copies, so that a pass that writes to a buffer leaves no mark
             state |= {name: b.clone() for name, b in self._buffers.items()}
-        predictions = cast(Tensor, torch.func.functional_call(self.module, state, batch.fields[:-1]))
+        predictions = cast(
+            Tensor, torch.func.functional_call(self.module, state, batch.fields[:-1])
+        )
         return self.scored(predictions, batch), predictions
 
     def features(self, inputs: Tensor) -> Tensor:
         """What the linear layer of a linear model sees."""
-        return cast(Tensor, self.module[:-1](inputs)) if isinstance(self.module, nn.Sequential) else inputs
+        return (
+            cast(Tensor, self.module[:-1](inputs))
+            if isinstance(self.module, nn.Sequential)
+            else inputs
+        )
 
     @property
     def layer_shape(self) -> tuple[int, int]:
@@ -120,13 +138,17 @@ class ModuleModel(FlatModel):
         if not self._embeds or self._last is None:
             return super()._reduced(x, batch)
         seen: list[Tensor] = []
-        hook = self.module.get_submodule(self._last).register_forward_pre_hook(lambda m, given: seen.append(given[0]))
+        hook = self.module.get_submodule(self._last).register_forward_pre_hook(
+            lambda m, given: seen.append(given[0])
+        )
         try:
             out = super()._reduced(x, batch)
         finally:
             hook.remove()
         if not seen or seen[-1].dim() != 2:
-            raise InputError(f"the last linear layer of {type(self.module).__name__} does not see one vector a sample")
+            raise InputError(
+                f"the last linear layer of {type(self.module).__name__} does not see one vector a sample"
+            )
         return replace(out, embedding=seen[-1])
 
 
@@ -136,7 +158,11 @@ def last_layer(module: nn.Module) -> str | None:
     if not names:
         return None
     own = {id(p) for p in module.get_submodule(names[-1]).parameters()}
-    return names[-1] if any(p.requires_grad and id(p) not in own for p in module.parameters()) else None
+    return (
+        names[-1]
+        if any(p.requires_grad and id(p) not in own for p in module.parameters())
+        else None
+    )
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -156,7 +182,10 @@ def is_linear(module: nn.Module) -> bool:
 def is_pointwise(loss: Loss) -> bool:
     """Whether a loss that `per_sample` returned is one of torch's own, which give one number a sample."""
     if isinstance(loss, nn.Module):
-        return type(loss).__module__.startswith("torch.") and getattr(loss, "reduction", None) == "none"
+        return (
+            type(loss).__module__.startswith("torch.")
+            and getattr(loss, "reduction", None) == "none"
+        )
     if not isinstance(loss, partial) or loss.keywords.get("reduction") != "none":
         return False
     return getattr(loss.func, "__module__", "") == functional.__name__

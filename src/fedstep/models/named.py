@@ -26,8 +26,18 @@ def squares(x: Vec, batch: Batch) -> Tensor:
     return (batch.inputs @ x - batch.targets) ** 2
 
 
-MAKERS = (paper.logistic, paper.mlp, paper.cifar_cnn, paper.resnet18, paper.char_lstm, paper.leaf_lstm, plane)
-_LANGUAGE = Language("model", {m.__name__: m for m in MAKERS}, {}, "logistic(inputs=784, classes=62)", "3")
+MAKERS = (
+    paper.logistic,
+    paper.mlp,
+    paper.cifar_cnn,
+    paper.resnet18,
+    paper.char_lstm,
+    paper.leaf_lstm,
+    plane,
+)
+_LANGUAGE = Language(
+    "model", {m.__name__: m for m in MAKERS}, {}, "logistic(inputs=784, classes=62)", "3"
+)
 
 
 def named(text: str, seed: int) -> FlatModel:

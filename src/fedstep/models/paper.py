@@ -30,8 +30,21 @@ def cifar_cnn(classes: int = 10) -> nn.Module:
     The convolutions are not padded: 32 -> 28 -> 14 -> 10 -> 5, so 64 * 5 * 5 = 1600 numbers enter the first fc.
     """
     _counts("cifar_cnn", classes=classes)
-    features = [nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)]
-    head = [nn.Linear(64 * 5 * 5, 384), nn.ReLU(), nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes)]
+    features = [
+        nn.Conv2d(3, 32, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    ]
+    head = [
+        nn.Linear(64 * 5 * 5, 384),
+        nn.ReLU(),
+        nn.Linear(384, 192),
+        nn.ReLU(),
+        nn.Linear(192, classes),
+    ]
     return nn.Sequential(*features, nn.Flatten(-3), *head)
 
 
@@ -47,7 +60,9 @@ def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
     blocks = [Residual(a, b, groups) for a, b in pairwise(widths)]
     stem = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.GroupNorm(groups, 64), nn.ReLU()]
-    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(-3), nn.Linear(512, classes))
+    return nn.Sequential(
+        *stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(-3), nn.Linear(512, classes)
+    )
 
 
 class Residual(nn.Module):
@@ -87,7 +102,9 @@ class CharLSTM(nn.Module):
         return logits
 
 
-def char_lstm(vocabulary: int = 81, embedding: int = 32, hidden: int = 64, layers: int = 1) -> nn.Module:
+def char_lstm(
+    vocabulary: int = 81, embedding: int = 32, hidden: int = 64, layers: int = 1
+) -> nn.Module:
     """The paper's Shakespeare model; 81 symbols are LEAF's 80 and one for the unknown (the authors count 68)."""
     _counts("char_lstm", vocabulary=vocabulary, embedding=embedding, hidden=hidden, layers=layers)
     return CharLSTM(vocabulary, embedding, hidden, layers)

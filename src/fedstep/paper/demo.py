@@ -51,7 +51,11 @@ def mlp(inputs: int, classes: int, seed: int) -> nn.Module:
 
 
 def run(
-    task: Problem, method: str, rounds: int, seed: int, on_round: Callable[[RoundReport], None] | None = None
+    task: Problem,
+    method: str,
+    rounds: int,
+    seed: int,
+    on_round: Callable[[RoundReport], None] | None = None,
 ) -> Fit:
     """One method on the task."""
     return fit(

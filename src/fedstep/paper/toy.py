@@ -76,7 +76,10 @@ def authors() -> dict[str, tuple[Algorithm, Algorithm]]:
         return LineSearch(Armijo(c), grow, max_step=inf, shrink=shrink, start=start, slack=0.0)
 
     def pair(c: float, shrink: float) -> tuple[Algorithm, Algorithm]:
-        one, two = (replace(plain, local=replace(plain.local, step=search(c, shrink, start))) for start in (0.9, 0.1))
+        one, two = (
+            replace(plain, local=replace(plain.local, step=search(c, shrink, start)))
+            for start in (0.9, 0.1)
+        )
         return one, two
 
     def extrapolated(alg: Algorithm) -> Algorithm:
@@ -104,7 +107,11 @@ def walk(name: str, clients: Algorithm | tuple[Algorithm, Algorithm], rounds: in
     pair = clients if isinstance(clients, tuple) else (clients, clients)
     model, fed = plane(), federation()
     tasks = [Task(alg, model, fed, Plan(1, LOCAL_STEPS, order=InOrder())) for alg in pair]
-    server, store, result = pair[0].init(model.init(), rounds), Store(), Walk(name, [], [], [], [], [])
+    server, store, result = (
+        pair[0].init(model.init(), rounds),
+        Store(),
+        Walk(name, [], [], [], [], []),
+    )
     _note(result, server.x, None, [])
     for _ in range(rounds):
         sent = pair[0].broadcast(server)
@@ -144,7 +151,9 @@ class AtAnchor:
 class RoundedNorm(Correction):
     """Clients send |delta|^2 as the square of the rounded norm."""
 
-    def finish(self, ctx: Context, x: Vec, trace: Trace) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(
+        self, ctx: Context, x: Vec, trace: Trace
+    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
         delta = x - ctx.anchor
         return delta, {}, {"square": norm_sq(delta).sqrt() ** 2}
 

@@ -28,7 +28,12 @@ def toy_figure(main: Sequence[Walk], honest: Sequence[Walk], title: str, stem: P
         right.semilogy(_floored(walk.values), styles[i % 4], color=colour, lw=1.2, label=walk.name)
     for walk in main:
         if walk.name.endswith("SLS"):
-            right.semilogy(_floored(walk.values), color=COLOURS[walk.name], lw=2.4, label=f"{walk.name}, no step given")
+            right.semilogy(
+                _floored(walk.values),
+                color=COLOURS[walk.name],
+                lw=2.4,
+                label=f"{walk.name}, no step given",
+            )
     right.set(title="The same, baselines at several steps", xlabel="round", ylabel="F")
     right.legend(frameon=False, fontsize=7.5, ncols=2, loc="lower left")
     for axes in (left, right):
@@ -50,15 +55,27 @@ def _paths(axes: Any, walks: Sequence[Walk]) -> None:
     axes.contour(xs, ys, levels, levels=np.geomspace(0.003, 8, 9), colors="#b9c0c9", linewidths=0.7)
     for walk in walks:
         points = np.array(walk.points)
-        axes.plot(points[:, 0], points[:, 1], "o-", ms=2.6, lw=1.1, color=COLOURS[walk.name], label=walk.name)
+        axes.plot(
+            points[:, 0],
+            points[:, 1],
+            "o-",
+            ms=2.6,
+            lw=1.1,
+            color=COLOURS[walk.name],
+            label=walk.name,
+        )
     axes.plot(*walks[0].points[0], "ks", ms=6, label="start")
     axes.plot(3, 0, "k*", ms=12, label="minimum")
-    axes.set(title="Path of the server in the plane", xlabel="w1", ylabel="w2", xlim=(-0.2, 3.6), ylim=(-0.5, 1.9))
+    axes.set(
+        title="Path of the server in the plane",
+        xlabel="w1",
+        ylabel="w2",
+        xlim=(-0.2, 3.6),
+        ylim=(-0.5, 1.9),
+    )
     axes.legend(frameon=False, fontsize=8)
 
 
 def _floored(values: Sequence[float]) -> list[float]:
     """Values that a logarithm can show: an exact zero becomes the smallest one drawn."""
     return [max(v, 1e-18) for v in values]
-
-

@@ -13,7 +13,6 @@ from fedstep.core.errors import InputError
 from fedstep.report.page import COLOURS as PALETTE
 
 
-
 def study_figures(results: Results, folder: Path) -> list[Path]:
     """The figures of a study as PNG and PDF; those that the results have no numbers for are left out."""
     accuracy, loss, eta_g = curves.accuracy, curves.column("train_loss"), curves.column("eta_g")
@@ -22,14 +21,30 @@ def study_figures(results: Results, folder: Path) -> list[Path]:
     searching = [(i, g) for i, g in groups if curves.searches(g)]
     moving = [(i, g) for i, g in groups if curves.extrapolates(g)]
     panels: dict[str, list[_Panel]] = {
-        "accuracy-rounds": [(groups, lambda g: curves.mean_band(g, accuracy), "round", "test accuracy, %", False)],
-        "accuracy-gradients": [
-            (groups, lambda g: curves.mean_band(g, accuracy, curves.gradients), cost, "test accuracy, %", False)
+        "accuracy-rounds": [
+            (groups, lambda g: curves.mean_band(g, accuracy), "round", "test accuracy, %", False)
         ],
-        "loss-rounds": [(groups, lambda g: curves.mean_band(g, loss), "round", "training loss", True)],
+        "accuracy-gradients": [
+            (
+                groups,
+                lambda g: curves.mean_band(g, accuracy, curves.gradients),
+                cost,
+                "test accuracy, %",
+                False,
+            )
+        ],
+        "loss-rounds": [
+            (groups, lambda g: curves.mean_band(g, loss), "round", "training loss", True)
+        ],
         "steps-trials": [
             (searching, curves.quartiles, "round", "client step", True),
-            (searching, lambda g: curves.mean_band(g, curves.column("trials")), "round", "trials a step", False),
+            (
+                searching,
+                lambda g: curves.mean_band(g, curves.column("trials")),
+                "round",
+                "trials a step",
+                False,
+            ),
         ],
         "eta_g": [(moving, lambda g: curves.median_range(g, eta_g), "round", "eta_g", True)],
     }
@@ -45,7 +60,9 @@ def _row(panels: Sequence[_Panel], stem: Path) -> list[Path]:
     if not any(len(c.x) for panel in drawn for _, _, c in panel):
         return []
     plt = pyplot()
-    fig, row = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 3.6), layout="constrained", squeeze=False)
+    fig, row = plt.subplots(
+        1, len(panels), figsize=(5.2 * len(panels), 3.6), layout="constrained", squeeze=False
+    )
     for axes, lines, (_, _, x, y, log) in zip(row[0], drawn, panels, strict=True):
         for i, label, c in lines:
             colour, style = PALETTE[i % len(PALETTE)][0], "-" if i < len(PALETTE) else "--"
@@ -57,7 +74,9 @@ def _row(panels: Sequence[_Panel], stem: Path) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")]
     for path in paths:
-        fig.savefig(path, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None)
+        fig.savefig(
+            path, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None
+        )
     plt.close(fig)
     return paths
 

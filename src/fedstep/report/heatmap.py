@@ -40,7 +40,11 @@ def heatmap(counts: Counts, labels: Sequence[str], title: str) -> str:
         _columns(len(shown), left, bottom, wide),
         *(_told(i, row, labels, left + i * wide, wide, bottom) for i, row in enumerate(shown)),
     ]
-    told = title if len(shown) == len(counts) else f"{title} (the first {MOST} of {len(counts)} clients)"
+    told = (
+        title
+        if len(shown) == len(counts)
+        else f"{title} (the first {MOST} of {len(counts)} clients)"
+    )
     svg = (
         f'<svg viewBox="0 0 {WIDTH} {bottom + BOTTOM:.0f}" style="min-width: 720px" role="img" '
         f'aria-label="{escape(told)}">{"".join(parts)}</svg>'
@@ -62,8 +66,14 @@ def save_png(counts: Counts, labels: Sequence[str], title: str, path: Path) -> P
     norm = plt.matplotlib.colors.PowerNorm(0.5, 0, max(map(max, shares)) or 1.0)
     image = axes.imshow(shares, aspect="auto", interpolation="nearest", cmap="Blues", norm=norm)
     every = 1 if len(labels) <= 80 else -(-len(labels) // 40)
-    axes.set_yticks(range(0, len(labels), every), labels[::every], fontsize=8 if len(labels) <= 30 else 6)
-    told = title if len(shown) == len(counts) else f"{title} (the first {MOST} of {len(counts)} clients)"
+    axes.set_yticks(
+        range(0, len(labels), every), labels[::every], fontsize=8 if len(labels) <= 30 else 6
+    )
+    told = (
+        title
+        if len(shown) == len(counts)
+        else f"{title} (the first {MOST} of {len(counts)} clients)"
+    )
     axes.set(title=told, xlabel="client", ylabel="label")
     fig.colorbar(image, label="share of the client's samples", pad=0.01)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +87,9 @@ def _check(counts: Counts, labels: Sequence[str]) -> None:
         raise InputError(f"{len(counts)} clients and {len(labels)} labels: a map needs one of each")
     wrong = next((i for i, row in enumerate(counts) if len(row) != len(labels)), None)
     if wrong is not None:
-        raise InputError(f"client {wrong} has {len(counts[wrong])} counts, there are {len(labels)} labels")
+        raise InputError(
+            f"client {wrong} has {len(counts[wrong])} counts, there are {len(labels)} labels"
+        )
 
 
 def _shares(counts: Counts) -> list[list[float]]:
@@ -104,7 +116,9 @@ def _cells(counts: Counts, top: float, left: float, first: float, wide: float, h
                 c, d = f"{first + label * high:.2f}", f"{first + (label + 1) * high:.2f}"
                 shades.setdefault(shade, []).append(f"M{a} {c}H{b}V{d}H{a}z")
             begin = client
-    paths = (f'<path opacity="{k / LEVELS:g}" d="{"".join(d)}"/>' for k, d in sorted(shades.items()))
+    paths = (
+        f'<path opacity="{k / LEVELS:g}" d="{"".join(d)}"/>' for k, d in sorted(shades.items())
+    )
     right, end = left + len(counts) * wide, first + len(table[0]) * high
     frame = f'<path class="grid" d="M{left:.1f} {first:.1f}H{right:.1f}V{end:.1f}H{left:.1f}z"/>'
     return f'{frame}<g class="c0" fill="var(--c)" shape-rendering="crispEdges">{"".join(paths)}</g>'
@@ -135,7 +149,8 @@ def _bars(sizes: Sequence[int], left: float, wide: float) -> list[str]:
         return [f'<text x="{left:.1f}" y="14">every client has {sizes[0]:,} samples</text>']
     gap = min(1.0, wide / 5)
     bars = "".join(
-        f"M{left + i * wide:.2f} {base}v-{BARS * n / most:.2f}h{wide - gap:.2f}V{base}z" for i, n in enumerate(sizes)
+        f"M{left + i * wide:.2f} {base}v-{BARS * n / most:.2f}h{wide - gap:.2f}V{base}z"
+        for i, n in enumerate(sizes)
     )
     return [
         f'<path class="grid" d="M{left:.1f} {TOP}H{right:.1f}M{left:.1f} {base}H{right:.1f}"/>',
@@ -168,12 +183,16 @@ def _columns(clients: int, left: float, bottom: float, wide: float) -> str:
     return "".join(marks) + axis
 
 
-def _told(i: int, row: Sequence[int], labels: Sequence[str], x: float, wide: float, bottom: float) -> str:
+def _told(
+    i: int, row: Sequence[int], labels: Sequence[str], x: float, wide: float, bottom: float
+) -> str:
     """An invisible column that tells a client's numbers to the pointer."""
     most = sorted(range(len(row)), key=lambda k: -row[k])[:5]
     each = ", ".join(f"{labels[k]}: {row[k]:,}" for k in most if row[k])
     held = sum(n > 0 for n in row)
-    words = f"client {i}: {sum(row):,} samples, {held} label{'' if held == 1 else 's'}; most: {each}"
+    words = (
+        f"client {i}: {sum(row):,} samples, {held} label{'' if held == 1 else 's'}; most: {each}"
+    )
     return (
         f'<rect x="{x:.2f}" y="{TOP}" width="{wide:.2f}" height="{bottom - TOP:.1f}" fill="transparent">'
         f"<title>{escape(words)}</title></rect>"

@@ -70,7 +70,10 @@ for (const box of document.querySelectorAll("[data-series]")) box.addEventListen
 
 def page(title: str, body: str) -> str:
     """A whole document."""
-    light, dark = ("".join(f".c{i} {{ --c: {pair[shade]}; }}" for i, pair in enumerate(COLOURS)) for shade in (0, 1))
+    light, dark = (
+        "".join(f".c{i} {{ --c: {pair[shade]}; }}" for i, pair in enumerate(COLOURS))
+        for shade in (0, 1)
+    )
     style = f"{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}"
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"

@@ -29,7 +29,13 @@ C = re.compile(r"(.*?)[\s,]*\bc\s*=\s*([0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE
 def accuracy_panels(groups: Sequence[Group]) -> list[str]:
     """Test accuracy against rounds, gradients and bytes; then readout against last iterate where they differ."""
     drawn = [
-        _drawn(f"Test accuracy by {by}", x, "accuracy, %", _bands(groups, curves.accuracy, at), settled=SETTLED)
+        _drawn(
+            f"Test accuracy by {by}",
+            x,
+            "accuracy, %",
+            _bands(groups, curves.accuracy, at),
+            settled=SETTLED,
+        )
         for by, x, at in AXES
     ]
     both = []
@@ -41,7 +47,12 @@ def accuracy_panels(groups: Sequence[Group]) -> list[str]:
     note = "Solid: the point that is read out; dashed: the last iterate. Methods for which they differ."
     return [
         d
-        for d in (*drawn, _drawn("Readout and last iterate", "round", "accuracy, %", both, note=note, settled=SETTLED))
+        for d in (
+            *drawn,
+            _drawn(
+                "Readout and last iterate", "round", "accuracy, %", both, note=note, settled=SETTLED
+            ),
+        )
         if d
     ]
 
@@ -50,7 +61,8 @@ def loss_panels(groups: Sequence[Group]) -> list[str]:
     """Loss over all clients against rounds, gradients and bytes."""
     y = curves.column("train_loss")
     drawn = (
-        _drawn(f"Training loss by {by}", x, "training loss", _bands(groups, y, at), log_y=True) for by, x, at in AXES
+        _drawn(f"Training loss by {by}", x, "training loss", _bands(groups, y, at), log_y=True)
+        for by, x, at in AXES
     )
     return [d for d in drawn if d]
 
@@ -75,11 +87,18 @@ def server_panels(groups: Sequence[Group]) -> list[str]:
     dots = []
     for i, g in found:
         points = curves.thin([p for run in g.runs for p in jumps(run)])
-        dots.append(Series(g.label, [x for x, _ in points], [y for _, y in points], _colour(i), dots=True))
+        dots.append(
+            Series(g.label, [x for x, _ in points], [y for _, y in points], _colour(i), dots=True)
+        )
     note = "A dot is an evaluation of one seed; right: large extrapolation, below 0: the last iterate got worse."
     drawn = (
         _drawn(
-            "Step the server took", "round", "eta_g", trace, log_y=True, note="Median, smallest and largest over seeds."
+            "Step the server took",
+            "round",
+            "eta_g",
+            trace,
+            log_y=True,
+            note="Median, smallest and largest over seeds.",
         ),
         _drawn(
             "Extrapolation and what followed",
@@ -110,13 +129,23 @@ def sensitivity_panels(comparison: Comparison) -> list[str]:
             x, spreads = [c for c, _ in ordered], [y(line) for _, line in ordered]
             middle = [s.mean for s in spreads]
             band = [s.mean - s.std for s in spreads], [s.mean + s.std for s in spreads]
-            made += [Series(name, x, middle, _colour(i), band), Series(name, x, middle, _colour(i), dots=True)]
+            made += [
+                Series(name, x, middle, _colour(i), band),
+                Series(name, x, middle, _colour(i), dots=True),
+            ]
         return made
 
     accuracy = lines(lambda line: Spread(100 * line.accuracy.mean, 100 * line.accuracy.std))
     trials = lines(lambda line: Spread(line.trials, math.nan))
     drawn = (
-        _drawn("Accuracy against c", "c", "accuracy, %", accuracy, note="Band: one deviation over seeds.", keys=True),
+        _drawn(
+            "Accuracy against c",
+            "c",
+            "accuracy, %",
+            accuracy,
+            note="Band: one deviation over seeds.",
+            keys=True,
+        ),
         _drawn("Trials a step against c", "c", "trials", trials, keys=True),
     )
     return [d for d in drawn if d]
@@ -134,7 +163,9 @@ def _bands(groups: Sequence[Group], y: Column, x: Column) -> list[Series]:
 
 
 def _series(group: Group, i: int, curve: Curve) -> Series:
-    return Series(group.label, curve.x, curve.y, _colour(i), (curve.low, curve.high), dashed=i >= len(COLOURS))
+    return Series(
+        group.label, curve.x, curve.y, _colour(i), (curve.low, curve.high), dashed=i >= len(COLOURS)
+    )
 
 
 def _colour(i: int) -> int:

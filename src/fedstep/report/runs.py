@@ -31,7 +31,9 @@ def write_report(
         legend([run.name for run in runs]),
         table([summarise(run, target) for run in runs], target),
         f"<div class='charts'>{''.join(charts(runs))}</div>",
-        f"<h2>How it was made</h2><pre>{escape(command)}</pre>" if command else "<h2>How it was made</h2>",
+        f"<h2>How it was made</h2><pre>{escape(command)}</pre>"
+        if command
+        else "<h2>How it was made</h2>",
         f"<details><summary>Settings</summary><pre>{escape(json.dumps(plain(settings or {}), indent=1))}</pre></details>",
     ]
     write_text(path, page(title, "\n".join(body)))
@@ -42,7 +44,9 @@ def charts(runs: Sequence[Run]) -> list[str]:
     """Every chart that the rows have numbers for."""
     drawn = []
 
-    def add(title: str, x: str, y: str, lines: list[Series], log_x: bool = False, log_y: bool = False) -> None:
+    def add(
+        title: str, x: str, y: str, lines: list[Series], log_x: bool = False, log_y: bool = False
+    ) -> None:
         if any(not math.isnan(v) for line in lines for v in line.y):
             drawn.append(chart(lines, title, x, y, log_x, log_y))
 
@@ -51,10 +55,19 @@ def charts(runs: Sequence[Run]) -> list[str]:
 
     add("Test accuracy by round", "round", "accuracy", lines("accuracy"))
     add("Training loss on the clients' batches", "round", "loss", lines("loss"), log_y=True)
-    add("Test accuracy by cost", "gradient-equivalents (trials counted)", "accuracy", lines("accuracy", "gradients"))
+    add(
+        "Test accuracy by cost",
+        "gradient-equivalents (trials counted)",
+        "accuracy",
+        lines("accuracy", "gradients"),
+    )
     add("Test loss by round", "round", "test loss", lines("test_loss"), log_y=True)
-    found = [(i, r) for i, r in enumerate(runs) if any(t > 0 for t in r.column("trials"))] or list(enumerate(runs))
-    steps = [Series(r.name, r.rounds, r.quantile(2), i, (r.quantile(1), r.quantile(3))) for i, r in found]
+    found = [(i, r) for i, r in enumerate(runs) if any(t > 0 for t in r.column("trials"))] or list(
+        enumerate(runs)
+    )
+    steps = [
+        Series(r.name, r.rounds, r.quantile(2), i, (r.quantile(1), r.quantile(3))) for i, r in found
+    ]
     add("Step the clients took: median and quartiles", "round", "client step", steps, log_y=True)
     trials = [Series(r.name, r.rounds, r.column("trials"), i) for i, r in found]
     if any(t > 0 for s in trials for t in s.y):
@@ -74,14 +87,23 @@ def table(rows: Sequence[Summary], target: float) -> str:
     """The comparison as an HTML table."""
     scored = not math.isnan(target)
     head = ["", "method"]
-    head += ["accuracy, last tenth", "best", f"rounds to {target:.3f}", f"gradients to {target:.3f}"] if scored else []
+    head += (
+        ["accuracy, last tenth", "best", f"rounds to {target:.3f}", f"gradients to {target:.3f}"]
+        if scored
+        else []
+    )
     head += ["training loss", "trials a step", "failed"]
     lines = []
     for i, row in enumerate(rows):
         cells = [f"<span class='key c{i}'></span>", escape(row.name)]
         if scored:
             cost = "never" if row.gradients_to_target is None else f"{row.gradients_to_target:,.0f}"
-            cells += [f"{row.accuracy:.4f}", f"{row.best:.4f}", str(row.rounds_to_target or "never"), cost]
+            cells += [
+                f"{row.accuracy:.4f}",
+                f"{row.best:.4f}",
+                str(row.rounds_to_target or "never"),
+                cost,
+            ]
         cells += [f"{row.loss:.4g}", f"{row.trials:.2f}" if row.trials else "-", str(row.failed)]
         lines.append(cells)
     return html_table(head, lines)

@@ -32,16 +32,24 @@ def sheet(results: Results, comparison: Comparison, extra: Sequence[str] = ()) -
         f"<p>{escape(verdict(comparison))}</p>",
         legend([g.label for g in groups]),
         *(f"<h2>{escape(grid.title)}</h2>{_table(grid)}" for grid in grids(comparison)),
-        "<ul class='notes'>" + "".join(f"<li>{escape(note)}</li>" for note in notes(comparison)) + "</ul>",
+        "<ul class='notes'>"
+        + "".join(f"<li>{escape(note)}</li>" for note in notes(comparison))
+        + "</ul>",
         _section(
-            "Accuracy", panels.accuracy_panels(groups), "Lines are means over seeds, bands one standard deviation."
+            "Accuracy",
+            panels.accuracy_panels(groups),
+            "Lines are means over seeds, bands one standard deviation.",
         ),
         _section(
-            "Training loss", panels.loss_panels(groups), "The mean over all clients, at the point that is read out."
+            "Training loss",
+            panels.loss_panels(groups),
+            "The mean over all clients, at the point that is read out.",
         ),
         _section("Steps of the clients", panels.step_panels(groups), "The paper's Figure 4."),
         _section("Step of the server", panels.server_panels(groups), ""),
-        _section("Sensitivity to c", panels.sensitivity_panels(comparison), "The paper's Figure 5."),
+        _section(
+            "Sensitivity to c", panels.sensitivity_panels(comparison), "The paper's Figure 5."
+        ),
         _section("The clients' data", extra, ""),
         _tuning(results),
         _made(results),
@@ -51,7 +59,10 @@ def sheet(results: Results, comparison: Comparison, extra: Sequence[str] = ()) -
 
 def verdict(comparison: Comparison) -> str:
     """The outcome in a sentence or two, with its uncertainty."""
-    ranked = sorted((line for line in comparison.lines if line.accuracy.mean > 0), key=lambda r: -r.accuracy.mean)
+    ranked = sorted(
+        (line for line in comparison.lines if line.accuracy.mean > 0),
+        key=lambda r: -r.accuracy.mean,
+    )
     if not ranked:
         return "No accuracy was measured."
     first = ranked[0]
@@ -73,18 +84,36 @@ def _lead(results: Results) -> str:
     local = f"{s.steps} local steps" if s.epochs is None else f"{s.epochs} local epochs"
     about = next((spec for g in results.groups for spec in g.specs if "clients" in spec), {})
     size = f"{about['clients']:,} clients, {about['samples']:,} samples" if about else ""
-    facts = [s.data, s.model, s.partition or "natural clients", size, f"{s.rounds} rounds of {s.per_round} clients"]
-    facts += [f"{local} of batch {s.batch}", f"evaluated every {s.every} rounds", f"{len(study.seeds)} seeds"]
+    facts = [
+        s.data,
+        s.model,
+        s.partition or "natural clients",
+        size,
+        f"{s.rounds} rounds of {s.per_round} clients",
+    ]
+    facts += [
+        f"{local} of batch {s.batch}",
+        f"evaluated every {s.every} rounds",
+        f"{len(study.seeds)} seeds",
+    ]
     facts += [f"scale: {study.scale}"]
     words = f"<p class='lead'>{escape(study.text.strip())}</p>" if study.text.strip() else ""
     return f"{words}<p class='lead'>{escape(' · '.join(fact for fact in facts if fact))}</p>"
 
 
 def _unfinished(results: Results) -> str:
-    parts = [f"{g.label} seed {seed} (round {last})" for g in results.groups for seed, last in _stopped(g)]
+    parts = [
+        f"{g.label} seed {seed} (round {last})"
+        for g in results.groups
+        for seed, last in _stopped(g)
+    ]
     parts += [f"{label} (not begun)" for label in results.missing]
-    begun = {g.label: len(g.seeds) for g in results.groups if len(g.seeds) < len(results.study.seeds)}
-    parts += [f"{label} ({n} of {len(results.study.seeds)} seeds begun)" for label, n in begun.items()]
+    begun = {
+        g.label: len(g.seeds) for g in results.groups if len(g.seeds) < len(results.study.seeds)
+    }
+    parts += [
+        f"{label} ({n} of {len(results.study.seeds)} seeds begun)" for label, n in begun.items()
+    ]
     return f"<p class='warn'>Not finished: {escape('; '.join(parts))}.</p>" if parts else ""
 
 
@@ -119,7 +148,13 @@ def _tuning(results: Results) -> str:
             got = "diverged" if score is None else percent(score)
             cells = [f"<code>{escape(spec)}</code>", got, f"{group.choice.rounds // len(scores):,}"]
             chosen = spec == group.choice.spec
-            rows.append([*name, *([f"<b>{c}</b>" for c in cells] if chosen else cells), "chosen" if chosen else ""])
+            rows.append(
+                [
+                    *name,
+                    *([f"<b>{c}</b>" for c in cells] if chosen else cells),
+                    "chosen" if chosen else "",
+                ]
+            )
             name = ["", ""]
     if not rows:
         return ""
@@ -129,7 +164,9 @@ def _tuning(results: Results) -> str:
         f"{total:,} rounds in all."
     )
     heads = ["", "method", "grid point", "accuracy %", "rounds", ""]
-    return f"<h2>Tuning</h2><p class='lead'>{escape(words)}</p>{html_table(heads, rows, words=True)}"
+    return (
+        f"<h2>Tuning</h2><p class='lead'>{escape(words)}</p>{html_table(heads, rows, words=True)}"
+    )
 
 
 def _made(results: Results) -> str:
@@ -137,7 +174,9 @@ def _made(results: Results) -> str:
     study, specs = results.study, [spec for g in results.groups for spec in g.specs]
     scale = "" if study.scale == "paper" else f" --scale {study.scale}"
     versions = dict.fromkeys(
-        ", ".join(f"{k} {v}" for k, v in spec["versions"].items()) for spec in specs if "versions" in spec
+        ", ".join(f"{k} {v}" for k, v in spec["versions"].items())
+        for spec in specs
+        if "versions" in spec
     )
     used = "; ".join(versions) or "unknown"
     rows = [

@@ -64,8 +64,13 @@ class Axis:
             raw = (self.high - self.low) / 5
             unit = 10.0 ** math.floor(math.log10(raw))
             step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw * 0.999)
-            marks = [k * step for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
-        return [m for m in marks if self.low * (1 - 1e-9) - 1e-12 <= m <= self.high * (1 + 1e-9) + 1e-12]
+            marks = [
+                k * step
+                for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+            ]
+        return [
+            m for m in marks if self.low * (1 - 1e-9) - 1e-12 <= m <= self.high * (1 + 1e-9) + 1e-12
+        ]
 
 
 def chart(
@@ -84,7 +89,12 @@ def chart(
     The y axis holds what each line does after the part `settled` of its points; what lies outside is cut off.
     """
     xs = Axis.over([v for s in series for v in s.x], LEFT, WIDTH - RIGHT, log_x)
-    values = [v for s in series for line in (s.y, *(s.band or ())) for v in line[int(settled * len(line)) :]]
+    values = [
+        v
+        for s in series
+        for line in (s.y, *(s.band or ()))
+        for v in line[int(settled * len(line)) :]
+    ]
     ys = Axis.over(values, HEIGHT - BOTTOM, TOP, log_y)
     area = f'<rect x="{LEFT}" y="{TOP - 2}" width="{WIDTH - RIGHT - LEFT}" height="{HEIGHT - BOTTOM - TOP + 4}"/>'
     lines = "".join(_drawn(s, xs, ys) for s in series)
@@ -120,15 +130,21 @@ def _frame(xs: Axis, ys: Axis, x_label: str, y_label: str) -> list[str]:
     for tick in ys.ticks():
         y = ys.at(tick)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{number(tick)}</text>')
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{number(tick)}</text>'
+        )
     for tick in xs.ticks():
         x = xs.at(tick)
         parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
         anchor = "middle" if x < right - 14 else "end"  # inside the picture
         shift = 0 if anchor == "middle" else RIGHT
-        parts.append(f'<text x="{x + shift:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{number(tick)}</text>')
+        parts.append(
+            f'<text x="{x + shift:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{number(tick)}</text>'
+        )
     middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
-    parts.append(f'<text class="axis" x="{middle_x}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(
+        f'<text class="axis" x="{middle_x}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
+    )
     turn = f"rotate(-90 13 {middle_y})"
     parts.append(
         f'<text class="axis" x="13" y="{middle_y}" transform="{turn}" text-anchor="middle">{escape(y_label)}</text>'
@@ -143,7 +159,9 @@ def _drawn(s: Series, xs: Axis, ys: Axis) -> str:
         ends = [(xs.at(x), ys.at(a), ys.at(b)) for x, a, b in zip(s.x, low, high, strict=True)]
         solid = [e for e in ends if not any(map(math.isnan, e))]
         if len(solid) > 1:
-            outline = [f"{x:.1f} {b:.1f}" for x, _, b in solid] + [f"{x:.1f} {a:.1f}" for x, a, _ in reversed(solid)]
+            outline = [f"{x:.1f} {b:.1f}" for x, _, b in solid] + [
+                f"{x:.1f} {a:.1f}" for x, a, _ in reversed(solid)
+            ]
             inner += f'<path class="band" d="M{"L".join(outline)}Z"/>'
     points = [(xs.at(x), ys.at(y)) for x, y in zip(s.x, s.y, strict=True)]
     inner += _dots(points) if s.dots else _line(points, s.dashed)

@@ -62,7 +62,9 @@ def rich_tables(comparison: Comparison) -> list[Table]:
     """For a terminal."""
     made = []
     for grid in grids(comparison):
-        table = Table(title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(
+            title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        )
         for i, head in enumerate(grid.heads):
             cells = max(len(row[i]) for row in grid.rows)
             wrapped = fill(
@@ -111,13 +113,20 @@ def _reached(comparison: Comparison) -> list[Column]:
     lines = comparison.lines
     finite = any(not isnan(line.train_loss.mean) for line in lines)
     keys = dict.fromkeys(key for line in lines for key in line.published)
-    printed: list[Column] = [(f"published {key.replace('_', ' ')}", _published(key)) for key in keys]
+    printed: list[Column] = [
+        (f"published {key.replace('_', ' ')}", _published(key)) for key in keys
+    ]
     return [
-        ("seeds", lambda r: f"{r.seeds}, {r.unfinished} unfinished" if r.unfinished else f"{r.seeds}"),
+        (
+            "seeds",
+            lambda r: f"{r.seeds}, {r.unfinished} unfinished" if r.unfinished else f"{r.seeds}",
+        ),
         ("accuracy %", lambda r: spread(r.accuracy, 100)),
         (
             "training loss",
-            lambda r: "not finite" if finite and isnan(r.train_loss.mean) else spread(r.train_loss, 1, 3),
+            lambda r: (
+                "not finite" if finite and isnan(r.train_loss.mean) else spread(r.train_loss, 1, 3)
+            ),
         ),
         *printed,
     ]
@@ -126,7 +135,12 @@ def _reached(comparison: Comparison) -> list[Column]:
 def _sure(comparison: Comparison) -> list[Column]:
     return [
         (f"difference to {comparison.reference} [95 %]", lambda r: gap(r.difference)),
-        ("p", lambda r: NONE if r.difference is None or isnan(r.difference.p) else f"{r.difference.p:.3g}"),
+        (
+            "p",
+            lambda r: (
+                NONE if r.difference is None or isnan(r.difference.p) else f"{r.difference.p:.3g}"
+            ),
+        ),
         ("spread by round", lambda r: percent(r.swing)),
     ]
 
@@ -155,9 +169,15 @@ def _cost(comparison: Comparison) -> list[Column]:
 
 def _grid(comparison: Comparison, title: str, columns: Sequence[Column]) -> Grid:
     cells = [(head, [cell(line) for line in comparison.lines]) for head, cell in columns]
-    kept = [(head, column) for head, column in cells if any(c not in (NONE, "reference") for c in column)]
+    kept = [
+        (head, column)
+        for head, column in cells
+        if any(c not in (NONE, "reference") for c in column)
+    ]
     heads = ("method", *(head for head, _ in kept))
-    rows = ((line.label, *(column[i] for _, column in kept)) for i, line in enumerate(comparison.lines))
+    rows = (
+        (line.label, *(column[i] for _, column in kept)) for i, line in enumerate(comparison.lines)
+    )
     return Grid(title, heads, tuple(rows))
 
 

@@ -41,7 +41,11 @@ def save(folder: Path, server: Server, store: Store) -> None:
     data = safetensors.torch.save({name: t.detach().clone() for name, t in tensors.items()})
     stem = folder / f"checkpoint-{server.round:07d}"
     write_bytes(stem.with_suffix(".safetensors"), data)
-    about = {"round": server.round, "horizon": server.horizon, "sha256": hashlib.sha256(data).hexdigest()}
+    about = {
+        "round": server.round,
+        "horizon": server.horizon,
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
     write_json(stem.with_suffix(".json"), about)
     for old in descriptions(folder)[KEPT:]:
         old.unlink(missing_ok=True)
@@ -73,7 +77,9 @@ def restore(folder: Path) -> tuple[Server, Store, list[str]] | None:
         except (InputError, OSError, ValueError, KeyError) as error:
             complaints.append(f"{path}: {error}")
     if complaints:
-        raise InputError(f"{complaints[0]}: no whole checkpoint is left; remove {folder} to begin that run anew")
+        raise InputError(
+            f"{complaints[0]}: no whole checkpoint is left; remove {folder} to begin that run anew"
+        )
     return None
 
 
@@ -98,4 +104,6 @@ def _read(path: Path) -> tuple[Server, Store]:
         client, _, rest = name.partition(".")
         store.memories.setdefault(int(client), {})[rest] = value
     shared, rule = under("shared.", tensors), under("rule.", tensors)
-    return Server(tensors["x"], tensors["readout"], shared, rule, about["round"], about["horizon"]), store
+    return Server(
+        tensors["x"], tensors["readout"], shared, rule, about["round"], about["horizon"]
+    ), store

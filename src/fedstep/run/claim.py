@@ -16,7 +16,9 @@ def claimed(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         if not _locked(file.fileno()):
-            raise InputError(f"{folder}: another process is working on this run; wait for it or stop it")
+            raise InputError(
+                f"{folder}: another process is working on this run; wait for it or stop it"
+            )
         yield  # the file stays: removing it would let two processes lock two files of the same name
 
 

@@ -24,7 +24,11 @@ class Score:
 
 
 def evaluate(
-    model: FlatModel, x: Vec, fields: tuple[Tensor, ...], transform: Transform | None = None, chunk: int = 2000
+    model: FlatModel,
+    x: Vec,
+    fields: tuple[Tensor, ...],
+    transform: Transform | None = None,
+    chunk: int = 2000,
 ) -> Score:
     """Score x on the samples; `model` should be in its evaluating form. Chunks bound the memory."""
     losses, hits = sample_losses(model, x, fields, transform, chunk)
@@ -38,7 +42,11 @@ def loss_over_clients(model: FlatModel, x: Vec, federation: Federation) -> float
 
 
 def sample_losses(
-    model: FlatModel, x: Vec, fields: tuple[Tensor, ...], transform: Transform | None = None, chunk: int = 2000
+    model: FlatModel,
+    x: Vec,
+    fields: tuple[Tensor, ...],
+    transform: Transform | None = None,
+    chunk: int = 2000,
 ) -> tuple[Tensor, Tensor]:
     """Loss of every sample and whether it is classified rightly, in float64."""
     losses, hits = [], []
@@ -56,8 +64,14 @@ def sample_losses(
 
 
 def _hits(predictions: Tensor | None, targets: Tensor) -> Tensor:
-    classes = predictions is not None and not targets.is_floating_point() and predictions.dim() == targets.dim() + 1
+    classes = (
+        predictions is not None
+        and not targets.is_floating_point()
+        and predictions.dim() == targets.dim() + 1
+    )
     if predictions is None or not classes:
         return torch.full((len(targets),), nan)
-    hits = (predictions.argmax(1) == targets).double()  # classes on axis 1, as cross_entropy has them
+    hits = (
+        predictions.argmax(1) == targets
+    ).double()  # classes on axis 1, as cross_entropy has them
     return hits.flatten(1).mean(1) if hits.dim() > 1 else hits

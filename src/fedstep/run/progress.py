@@ -31,13 +31,17 @@ def summary(row: RoundReport) -> str:
     return "  ".join(words)
 
 
-def show(rounds: Iterable[tuple[T, RoundReport]], total: int, name: str) -> Iterator[tuple[T, RoundReport]]:
+def show(
+    rounds: Iterable[tuple[T, RoundReport]], total: int, name: str
+) -> Iterator[tuple[T, RoundReport]]:
     """Pass the rounds through, telling how far they are; about twenty lines where there is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         for state, row in rounds:
             if row.round % max(1, total // 20) == 0 or row.round == total:
-                console.print(f"{name} {row.round}/{total}  {summary(row)}", highlight=False, soft_wrap=True)
+                console.print(
+                    f"{name} {row.round}/{total}  {summary(row)}", highlight=False, soft_wrap=True
+                )
             yield state, row
         return
     columns = (

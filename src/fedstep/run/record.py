@@ -85,7 +85,9 @@ def report(
     up = _bytes(total.delta) if delta_bytes is None else delta_bytes
     heard = () if silent else asked
     probed = sum(u.aggregate.clients + u.aggregate.rejected for u in heard)
-    told = sum((u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in heard)
+    told = sum(
+        (u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in heard
+    )
     taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
     trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
     means = torch.cat([t.mean_loss.reshape(-1) for t in traces]).double()

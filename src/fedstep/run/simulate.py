@@ -45,17 +45,27 @@ class Simulation:
     def __post_init__(self) -> None:
         population = len(self.task.federation)
         if not 1 <= self.per_round <= population:
-            raise InputError(f"per_round={self.per_round}: there are {population} clients; give 1 to {population}")
+            raise InputError(
+                f"per_round={self.per_round}: there are {population} clients; give 1 to {population}"
+            )
         if self.every < 1:
             raise InputError(f"every={self.every}: evaluate every 1 or more rounds")
 
     def begin(self, rounds: int) -> Server:
         return self.task.algorithm.init(self.task.model.init(), rounds)
 
-    def run(self, server: Server, store: Store, rounds: int) -> Iterator[tuple[Server, RoundReport]]:
+    def run(
+        self, server: Server, store: Store, rounds: int
+    ) -> Iterator[tuple[Server, RoundReport]]:
         """Rounds server.round + 1 to `rounds`; each yield is a state from which `run` goes on to the same bits."""
-        alg, population, judge = self.task.algorithm, len(self.task.federation), self.task.model.evaluating()
-        everyone = float(alg.weighting(torch.tensor([part.numel() for part in self.task.federation.parts])).sum())
+        alg, population, judge = (
+            self.task.algorithm,
+            len(self.task.federation),
+            self.task.model.evaluating(),
+        )
+        everyone = float(
+            alg.weighting(torch.tensor([part.numel() for part in self.task.federation.parts])).sum()
+        )
         while server.round < rounds:
             clock = perf_counter()
             cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
@@ -77,14 +87,18 @@ class Simulation:
     def _charge(self, kind: str) -> AbstractContextManager[None]:
         return nullcontext() if self.clock is None else self.clock.charge(kind)
 
-    def _probe(self, server: Server, cohort: list[int], store: Store) -> tuple[Server, list[Update]]:
+    def _probe(
+        self, server: Server, cohort: list[int], store: Store
+    ) -> tuple[Server, list[Update]]:
         """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
         alg, task = self.task.algorithm, self.task
         sent = alg.broadcast(server)
         if not alg.correction.asks_others:
             asked = list(self.executor(task, sent, cohort, store, probe=True))
             return alg.inform(server, _sum(asked)), asked
-        others = self.sampling(len(task.federation), self.per_round, key(task.seed, "probe"), server.round)
+        others = self.sampling(
+            len(task.federation), self.per_round, key(task.seed, "probe"), server.round
+        )
         counted = list(self.executor(task, sent, others, store, probe=True))
         rest = [c for c in cohort if c not in others]
         own = list(self.executor(task, sent, rest, store, probe=True))

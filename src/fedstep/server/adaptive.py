@@ -71,7 +71,9 @@ class Adaptive:
         if not self.tau >= 0:
             raise InputError(f"Adaptive(tau={self.tau}): tau must be 0 or more; 0.001 is usual")
         if self.start is not None and not self.start >= 0:
-            raise InputError(f"Adaptive(start={self.start}): start must be 0 or more, or None for tau^2")
+            raise InputError(
+                f"Adaptive(start={self.start}): start must be 0 or more, or None for tau^2"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         first = self.tau**2 if self.start is None else self.start
@@ -106,7 +108,9 @@ class Peak:
     def __post_init__(self) -> None:
         check_step("Peak", self.step)
         if not (0 <= self.beta < 1 and 0 <= self.beta2 <= 1):
-            raise InputError(f"Peak(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1), beta2 may be 1")
+            raise InputError(
+                f"Peak(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1), beta2 may be 1"
+            )
         if not (self.eps >= 0 and self.start >= 0):
             raise InputError(f"Peak(eps={self.eps}, start={self.start}): both must be 0 or more")
 

@@ -61,5 +61,7 @@ class Given:
 
     def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
         if round >= len(self.schedule):
-            raise InputError(f"Given: the schedule has {len(self.schedule)} rounds, round {round} was asked for")
+            raise InputError(
+                f"Given: the schedule has {len(self.schedule)} rounds, round {round} was asked for"
+            )
         return list(self.schedule[round])

@@ -54,7 +54,9 @@ class TopK:
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
-            raise InputError(f"TopK(fraction={self.fraction}): the fraction must lie in (0, 1]; try 0.01")
+            raise InputError(
+                f"TopK(fraction={self.fraction}): the fraction must lie in (0, 1]; try 0.01"
+            )
 
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {}

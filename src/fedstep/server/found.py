@@ -52,7 +52,9 @@ class EnvelopePolyak:
 
     def __post_init__(self) -> None:
         if not self.gamma > 0:
-            raise InputError(f"EnvelopePolyak(gamma={self.gamma}): gamma must be positive, that of the clients")
+            raise InputError(
+                f"EnvelopePolyak(gamma={self.gamma}): gamma must be positive, that of the clients"
+            )
         _check_cap("EnvelopePolyak", self.max_step)
 
     def init(self, x: Vec) -> dict[str, Tensor]:
@@ -60,7 +62,9 @@ class EnvelopePolyak:
 
     def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
         if "envelope" not in agg.message:
-            raise InputError("EnvelopePolyak: the clients send no envelope; set the correction to Envelope()")
+            raise InputError(
+                "EnvelopePolyak: the clients send no envelope; set the correction to Envelope()"
+            )
         gap = (agg.mean(agg.message["envelope"]) - self.bound).clamp(min=0.0)
         eta_g = _over(self.gamma * gap, norm_sq(d)).clamp(max=self.max_step)
         return x + eta_g * d, {"eta_g": eta_g}
@@ -81,7 +85,9 @@ class Hypergradient:
 
     def __post_init__(self) -> None:
         if not -1 <= self.low <= 0 <= self.high:
-            raise InputError(f"Hypergradient(low={self.low}, high={self.high}): needs -1 <= low <= 0 <= high")
+            raise InputError(
+                f"Hypergradient(low={self.low}, high={self.high}): needs -1 <= low <= 0 <= high"
+            )
         if not 0 <= self.beta < 1:
             raise InputError(f"Hypergradient(beta={self.beta}): beta must lie in [0, 1)")
 
@@ -90,7 +96,9 @@ class Hypergradient:
 
     def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
         slope = dot(state["momentum"], d)
-        slope = torch.where(slope.isnan(), torch.zeros_like(slope), slope)  # overflow of both signs says nothing
+        slope = torch.where(
+            slope.isnan(), torch.zeros_like(slope), slope
+        )  # overflow of both signs says nothing
         a = (state["a"] + slope).clamp(self.low, self.high)
         m = self.beta * state["momentum"] + d
         return x + d + a * m, {"momentum": m, "a": a, "eta_g": 1 + a}
@@ -111,9 +119,13 @@ class DistanceOverSum:
 
     def __post_init__(self) -> None:
         if self.start is not None and not self.start > 0:
-            raise InputError(f"DistanceOverSum(start={self.start}): start must be positive (DoG: 1e-6), or None")
+            raise InputError(
+                f"DistanceOverSum(start={self.start}): start must be positive (DoG: 1e-6), or None"
+            )
         if not self.eps >= 0:
-            raise InputError(f"DistanceOverSum(eps={self.eps}): eps must be 0 or more; DoG's program has 1e-8")
+            raise InputError(
+                f"DistanceOverSum(eps={self.eps}): eps must be 0 or more; DoG's program has 1e-8"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         least = x.new_zeros(()) if self.start is None else self.start * (1 + norm_sq(x).sqrt())
@@ -121,7 +133,9 @@ class DistanceOverSum:
 
     def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
         far = torch.maximum(state["distance"], norm_sq(x - state["origin"]).sqrt())
-        far = torch.where(far > 0, far, norm_sq(d).sqrt())  # start None, in the first round that moves
+        far = torch.where(
+            far > 0, far, norm_sq(d).sqrt()
+        )  # start None, in the first round that moves
         squares = state["squares"] + norm_sq(d)
         eta_g = _over(far, (squares + self.eps).sqrt())
         return x + eta_g * d, {**state, "distance": far, "squares": squares, "eta_g": eta_g}

@@ -65,7 +65,9 @@ class FlowerAdam:
     def __post_init__(self) -> None:
         check_step("FlowerAdam", self.step)
         if not (0 <= self.beta < 1 and 0 <= self.beta2 < 1):
-            raise InputError(f"FlowerAdam(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1)")
+            raise InputError(
+                f"FlowerAdam(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1)"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         zero = torch.zeros_like(x)
@@ -94,10 +96,17 @@ class ProgramExtrapolate:
     decay: float = 0.998**2
 
     def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"eps": torch.tensor(self.eps, dtype=torch.float64), "running": x.new_zeros(()), **eta(x, 1.0)}
+        return {
+            "eps": torch.tensor(self.eps, dtype=torch.float64),
+            "running": x.new_zeros(()),
+            **eta(x, 1.0),
+        }
 
     def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        eps, running = self.decay * state["eps"], agg.mean(agg.norm_sq) + 0.9 * 0.5 * state["running"]
+        eps, running = (
+            self.decay * state["eps"],
+            agg.mean(agg.norm_sq) + 0.9 * 0.5 * state["running"],
+        )
         below = 2 * (norm_sq(d) + (agg.clients * eps).to(d.dtype))
         eta_g = torch.where(below > 0, running / below, torch.ones_like(below))
         return x + eta_g * d, {"eps": eps, "running": running, "eta_g": eta_g}

@@ -76,7 +76,9 @@ class Polynomial:
 
     def __post_init__(self) -> None:
         if not self.power >= 0:
-            raise InputError(f"Polynomial(power={self.power}): the power must be 0 or more; DoG uses 8")
+            raise InputError(
+                f"Polynomial(power={self.power}): the power must be 0 or more; DoG uses 8"
+            )
 
     def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
         return mean + (self.power + 1) / (self.power + round + 1) * (new - mean)

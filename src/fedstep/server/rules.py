@@ -18,7 +18,9 @@ class ServerRule(Protocol):
     """What the server does with the mean direction."""
 
     def init(self, x: Vec) -> dict[str, Tensor]: ...
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]: ...
+    def update(
+        self, x: Vec, d: Vec, agg: Aggregate, state: State
+    ) -> tuple[Vec, dict[str, Tensor]]: ...
 
 
 def eta(x: Vec, value: float) -> dict[str, Tensor]:
@@ -29,7 +31,9 @@ def eta(x: Vec, value: float) -> dict[str, Tensor]:
 def check_step(rule: str, step: float) -> None:
     """Refuse a server step that is not positive."""
     if not step > 0:
-        raise InputError(f"{rule}(step={step}): the server step must be positive; 1 is plain averaging")
+        raise InputError(
+            f"{rule}(step={step}): the server step must be positive; 1 is plain averaging"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ class Extrapolate:
 
     def __post_init__(self) -> None:
         if not self.eps >= 0:
-            raise InputError(f"Extrapolate(eps={self.eps}): eps must be 0 or more; the paper uses 0.001")
+            raise InputError(
+                f"Extrapolate(eps={self.eps}): eps must be 0 or more; the paper uses 0.001"
+            )
         if not 0 <= self.min_step <= self.max_step:
             raise InputError(
                 f"Extrapolate(max_step={self.max_step}): max_step must be at least min_step={self.min_step}"

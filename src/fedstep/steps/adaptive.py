@@ -35,17 +35,32 @@ class SecantStep(StepRule):
     def __post_init__(self) -> None:
         for name in ("start", "gamma"):
             if not getattr(self, name) > 0:
-                raise InputError(f"SecantStep({name}={getattr(self, name)}): {name} must be positive")
+                raise InputError(
+                    f"SecantStep({name}={getattr(self, name)}): {name} must be positive"
+                )
         for name in ("delta", "theta"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"SecantStep({name}={getattr(self, name)}): {name} must be 0 or more")
+                raise InputError(
+                    f"SecantStep({name}={getattr(self, name)}): {name} must be 0 or more"
+                )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         zero = x.new_zeros(x.shape[:-1])
-        return {"step": zero, "theta": zero + self.theta, "x": torch.zeros_like(x), "g": torch.zeros_like(x)}
+        return {
+            "step": zero,
+            "theta": zero + self.theta,
+            "x": torch.zeros_like(x),
+            "g": torch.zeros_like(x),
+        }
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
-        last, moved, turned = state["step"], norm_sq(x - state["x"]).sqrt(), norm_sq(g - state["g"]).sqrt()
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
+        last, moved, turned = (
+            state["step"],
+            norm_sq(x - state["x"]).sqrt(),
+            norm_sq(g - state["g"]).sqrt(),
+        )
         fresh = last == 0
         allowed = torch.where(turned > 0, self.gamma * moved / (2 * turned), inf)
         step = torch.minimum(allowed, (1 + self.delta * state["theta"]).sqrt() * last)
@@ -75,22 +90,33 @@ class DistanceOverGradients(StepRule):
     def __post_init__(self) -> None:
         for name in ("reach", "scale", "eps"):
             if not getattr(self, name) > 0:
-                raise InputError(f"DistanceOverGradients({name}={getattr(self, name)}): {name} must be positive")
+                raise InputError(
+                    f"DistanceOverGradients({name}={getattr(self, name)}): {name} must be positive"
+                )
         if self.first is not None and not self.first > 0:
-            raise InputError(f"DistanceOverGradients(first={self.first}): the first step must be positive, or None")
+            raise InputError(
+                f"DistanceOverGradients(first={self.first}): the first step must be positive, or None"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         zero = x.new_zeros(x.shape[:-1])
         far = self.reach * (1 + norm_sq(x).sqrt()) if self.first is None else zero
         return {"origin": x, "distance": far, "gradients": zero + self.eps, "steps": zero}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         distance = torch.maximum(state["distance"], norm_sq(x - state["origin"]).sqrt())
         gradients = state["gradients"] + norm_sq(g)
         step = self.scale * distance / gradients.sqrt()
         if self.first is not None:
             step = torch.where(state["steps"] == 0, self.first, step)
-        kept = {"origin": state["origin"], "distance": distance, "gradients": gradients, "steps": state["steps"] + 1}
+        kept = {
+            "origin": state["origin"],
+            "distance": distance,
+            "gradients": gradients,
+            "steps": state["steps"] + 1,
+        }
         return Outcome.free(step), kept
 
 
@@ -110,12 +136,18 @@ class FrankWolfe(StepRule):
 
     def __post_init__(self) -> None:
         if not self.step > 0:
-            raise InputError(f"FrankWolfe(step={self.step}): the longest step must be positive; try a power of 10")
+            raise InputError(
+                f"FrankWolfe(step={self.step}): the longest step must be positive; try a power of 10"
+            )
         for name in ("weight", "eps"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"FrankWolfe({name}={getattr(self, name)}): {name} must be 0 or more")
+                raise InputError(
+                    f"FrankWolfe({name}={getattr(self, name)}): {name} must be 0 or more"
+                )
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         above = f - self.step * self.weight * dot(g, x)
         part = (above / (self.step * norm_sq(g) + self.eps)).clamp(0, 1)
         return Outcome.free(self.step * torch.where(torch.isfinite(f), part, 0.0)), {}
@@ -153,14 +185,20 @@ class LipschitzSearch(StepRule):
 
     def __post_init__(self) -> None:
         if not self.c > 0:
-            raise InputError(f"LipschitzSearch(c={self.c}): c must be positive; the program uses 0.9")
+            raise InputError(
+                f"LipschitzSearch(c={self.c}): c must be positive; the program uses 0.9"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return self.grid.init(x)
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         if not isinstance(phi, Differentiable):
-            raise InputError("LipschitzSearch compares gradients at the trials: use it in a LocalSolver")
+            raise InputError(
+                "LipschitzSearch compares gradients at the trials: use it in a LocalSolver"
+            )
         return self.grid.search(_Steady(phi, f, g, self.c), x, f, g, d, state)
 
 
@@ -210,7 +248,9 @@ class _SteadyRay:
             phi, f, g, x, d = phi.rows(rows), f[rows], g[rows], x[rows], d[rows]
         phi.work.add(eta.numel(), 0, 1)
         change = norm_sq(phi.gradient(x + scale(eta, d))[1] - g)
-        return torch.where((eta / self.steady.c) ** 2 * change <= eta**2 * norm_sq(d), f + eta * dot(g, d), inf)
+        return torch.where(
+            (eta / self.steady.c) ** 2 * change <= eta**2 * norm_sq(d), f + eta * dot(g, d), inf
+        )
 
     def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
         slope = dot(self.steady.g, self.d)  # of the linear model

@@ -50,7 +50,9 @@ class Belief:
         """Factor of the observations' covariance, and the weights of the posterior mean."""
         noise = torch.diag(torch.cat([self.var_y, self.var_dy]) + 1e-10)  # the last for rounding
         factor = torch.linalg.cholesky(covariance(self.t, self.t) + noise)
-        return factor, torch.cholesky_solve(torch.cat([self.y, self.dy])[:, None], factor).squeeze(-1)
+        return factor, torch.cholesky_solve(torch.cat([self.y, self.dy])[:, None], factor).squeeze(
+            -1
+        )
 
     def wolfe(self, t: float, c1: float, c2: float) -> float:
         """Probability that t satisfies the strong Wolfe conditions.

@@ -49,18 +49,33 @@ class Settled(Cadence):
 
     def __post_init__(self) -> None:
         if self.rarest < 1:
-            raise InputError(f"Settled(rarest={self.rarest}): must be 1 or more; the program uses 10")
+            raise InputError(
+                f"Settled(rarest={self.rarest}): must be 1 or more; the program uses 10"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         zeros = x.new_zeros(x.shape[:-1])
-        return {"steps": zeros, "since": zeros + self.rarest, "fast": zeros + TINY, "slow": zeros + TINY}
+        return {
+            "steps": zeros,
+            "since": zeros + self.rarest,
+            "fast": zeros + TINY,
+            "slow": zeros + TINY,
+        }
 
     def __call__(self, like: Scalar, state: State) -> tuple[Tensor, dict[str, Tensor]]:
         steps, since = state["steps"] + 1, state["since"] + 1
         ratio = state["fast"] / state["slow"]
         change = torch.maximum(ratio, 1 / ratio) - 1
         due = (steps < self.warmup) | (since >= (1 / (change + TINY)).clamp(max=self.rarest))
-        return due, {**state, "steps": steps, "since": torch.where(due, torch.zeros_like(since), since)}
+        return due, {
+            **state,
+            "steps": steps,
+            "since": torch.where(due, torch.zeros_like(since), since),
+        }
 
     def after(self, step: Scalar, state: State) -> dict[str, Tensor]:
-        return {**state, "fast": 0.9 * state["fast"] + 0.1 * step, "slow": 0.99 * state["slow"] + 0.01 * step}
+        return {
+            **state,
+            "fast": 0.9 * state["fast"] + 0.1 * step,
+            "slow": 0.99 * state["slow"] + 0.01 * step,
+        }

@@ -22,7 +22,9 @@ class Condition:
     backward pass.
     """
 
-    proposal: ClassVar[Proposal] = Bisect()  # how the next trial is chosen unless the search says otherwise
+    proposal: ClassVar[Proposal] = (
+        Bisect()
+    )  # how the next trial is chosen unless the search says otherwise
     two_sided: ClassVar[bool] = True  # whether it knows steps that are too short
     asks_slope: ClassVar[bool] = False
 
@@ -100,12 +102,16 @@ class ImprovedGoldstein(Condition):
 
     def __post_init__(self) -> None:
         if not 0 < self.beta < 0.25:
-            raise InputError(f"ImprovedGoldstein(beta={self.beta}): beta must lie in (0, 1/4); try 0.02")
+            raise InputError(
+                f"ImprovedGoldstein(beta={self.beta}): beta must lie in (0, 1/4); try 0.02"
+            )
 
     def __call__(self, trial: Trial) -> Tensor:
         least, steep = (1 - sqrt(1 - 4 * self.beta)) / 2, (1 + sqrt(1 + 4 * self.beta)) / 2
         long = ~trial.below(least)
-        almost_linear = ~trial.above(1 - least) & (trial.value > trial.f + steep * trial.eta * trial.slope)
+        almost_linear = ~trial.above(1 - least) & (
+            trial.value > trial.f + steep * trial.eta * trial.slope
+        )
         return long.int() - (~long & almost_linear).int()
 
 
@@ -164,4 +170,6 @@ class StrongWolfe(Condition):
 
 def _ordered(condition: Condition, c: float, c2: float) -> None:
     if not 0 < c < c2 < 1:
-        raise InputError(f"{type(condition).__name__}(c={c}, c2={c2}): needs 0 < c < c2 < 1; try 0.1 and 0.9")
+        raise InputError(
+            f"{type(condition).__name__}(c={c}, c2={c2}): needs 0 < c < c2 < 1; try 0.1 and 0.9"
+        )

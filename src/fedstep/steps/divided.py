@@ -21,5 +21,7 @@ class Divided(StepRule):
         if not self.step >= 0:
             raise InputError(f"Divided(step={self.step}): the step must be 0 or more")
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         return Outcome.free((self.step / phi.steps).to(f.dtype).expand_as(f)), {}

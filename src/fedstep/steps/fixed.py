@@ -24,7 +24,9 @@ class Constant(StepRule):
         if not self.step >= 0:
             raise InputError(f"Constant(step={self.step}): the step must be 0 or more")
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         return Outcome.free(torch.full_like(f, self.step)), {}
 
 
@@ -47,10 +49,14 @@ class Schedule(StepRule):
         if not 0 < self.decay <= 1:
             raise InputError(f"Schedule(decay={self.decay}): the decay must lie in (0, 1]")
         if self.warmup < 1:
-            raise InputError(f"Schedule(warmup={self.warmup}): the number of rounds must be 1 or more")
+            raise InputError(
+                f"Schedule(warmup={self.warmup}): the number of rounds must be 1 or more"
+            )
 
     def at(self, round: int) -> float:
         return max(self.floor, self.step * min(1.0, (round + 1) / self.warmup) * self.decay**round)
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         return Outcome.free(torch.full_like(f, self.at(phi.round))), {}

@@ -41,10 +41,16 @@ class Polyak(StepRule):
     def __post_init__(self) -> None:
         _check("Polyak", self.c, self.max_step)
         if self.start is not None and not 0 < self.start <= self.max_step:
-            raise InputError(f"Polyak(start={self.start}): start must lie in (0, max_step={self.max_step}]")
+            raise InputError(
+                f"Polyak(start={self.start}): start must lie in (0, max_step={self.max_step}]"
+            )
         if not isinstance(self.reset, Reset):
             raise InputError(f"Polyak(reset={self.reset!r}): give a part such as Restart()")
-        if self.start is None and not isfinite(self.max_step) and not isinstance(self.reset, Restart):
+        if (
+            self.start is None
+            and not isfinite(self.max_step)
+            and not isinstance(self.reset, Restart)
+        ):
             raise InputError("Polyak(max_step=inf): give a finite start, from which the steps grow")
         if not self.eps >= 0:
             raise InputError(f"Polyak(eps={self.eps}): eps must be 0 or more")
@@ -52,10 +58,14 @@ class Polyak(StepRule):
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"step": x.new_full(x.shape[:-1], self._start())}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         slope, last = phi.slope(g, d), state["step"]
         start = torch.full_like(f, self._start())
-        bound = self.reset(Point(f, slope, last, start, phi.share, 1.0), {}).clamp(max=self.max_step)
+        bound = self.reset(Point(f, slope, last, start, phi.share, 1.0), {}).clamp(
+            max=self.max_step
+        )
         step = torch.minimum(bound, (f - self.lower) / (self.c * slope.abs() + self.eps))
         step = torch.where(_moves(phi, f, g, slope) & (step > 0), step, torch.zeros_like(step))
         # a batch that is fitted already must not set the bound to 0 for good
@@ -84,18 +94,27 @@ class DecreasingPolyak(StepRule):
     def __post_init__(self) -> None:
         _check("DecreasingPolyak", self.c, self.max_step)
         if not isfinite(self.max_step):
-            raise InputError("DecreasingPolyak(max_step=inf): the largest step must be finite; try 1")
+            raise InputError(
+                "DecreasingPolyak(max_step=inf): the largest step must be finite; try 1"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         shape = x.shape[:-1]
         return {"product": x.new_full(shape, self.c * self.max_step), "steps": x.new_zeros(shape)}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         slope = phi.slope(g, d)
         product = torch.minimum(state["product"], (f - self.lower) / slope.abs())
         moves = _moves(phi, f, g, slope) & (product > 0)
-        step = torch.where(moves, product / (self.c * (state["steps"] + 1).sqrt()), torch.zeros_like(f))
-        after = {"product": torch.where(moves, product, state["product"]), "steps": state["steps"] + 1}
+        step = torch.where(
+            moves, product / (self.c * (state["steps"] + 1).sqrt()), torch.zeros_like(f)
+        )
+        after = {
+            "product": torch.where(moves, product, state["product"]),
+            "steps": state["steps"] + 1,
+        }
         return Outcome.free(step), after
 
 
@@ -108,4 +127,9 @@ def _check(name: str, c: float, max_step: float) -> None:
 
 def _moves(phi: Phi, f: Scalar, g: Vec, slope: Scalar) -> Tensor:
     """Whether the client is at a point with a finite loss and a direction of descent, and not stationary."""
-    return torch.isfinite(f) & torch.isfinite(slope) & (slope < 0) & (phi.norm_sq(g) >= ZERO_GRADIENT**2)
+    return (
+        torch.isfinite(f)
+        & torch.isfinite(slope)
+        & (slope < 0)
+        & (phi.norm_sq(g) >= ZERO_GRADIENT**2)
+    )

@@ -59,9 +59,13 @@ class ProbabilisticSearch(StepRule):
 
     def __post_init__(self) -> None:
         if not 0 < self.c1 < self.c2 < 1:
-            raise InputError(f"ProbabilisticSearch(c1={self.c1}, c2={self.c2}): need 0 < c1 < c2 < 1; try 0.05 and 0.5")
+            raise InputError(
+                f"ProbabilisticSearch(c1={self.c1}, c2={self.c2}): need 0 < c1 < c2 < 1; try 0.05 and 0.5"
+            )
         if not 0 < self.threshold < 1:
-            raise InputError(f"ProbabilisticSearch(threshold={self.threshold}): must lie in (0, 1); try 0.3")
+            raise InputError(
+                f"ProbabilisticSearch(threshold={self.threshold}): must lie in (0, 1); try 0.3"
+            )
         if self.trials < 1 or not 0 < self.start <= self.max_step:
             raise InputError(
                 f"ProbabilisticSearch(trials={self.trials}, start={self.start}, max_step={self.max_step}): "
@@ -77,9 +81,13 @@ class ProbabilisticSearch(StepRule):
         start = x.new_full(x.shape[:-1], self.start)
         return {"first": start, "usual": start}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         if not isinstance(phi, Noisy):
-            raise InputError("ProbabilisticSearch needs the loss of every sample: use it in a LocalSolver")
+            raise InputError(
+                "ProbabilisticSearch needs the loss of every sample: use it in a LocalSolver"
+            )
         slope = dot(g, d)
         usable = torch.isfinite(f) & torch.isfinite(slope)
         still = usable & (norm_sq(g) < ZERO_GRADIENT**2)
@@ -87,13 +95,17 @@ class ProbabilisticSearch(StepRule):
         step, trials = self._walk(phi, x, d, state["first"], begin)
         failed = ~still & (step == 0)
 
-        usual = torch.where(step > 0, self.mean * state["usual"] + (1 - self.mean) * step, state["usual"])
+        usual = torch.where(
+            step > 0, self.mean * state["usual"] + (1 - self.mean) * step, state["usual"]
+        )
         first = torch.where(step > 0, self.grow * step, torch.where(still, state["first"], usual))
         tame = (first <= self.wild * usual) & (first >= usual / self.wild)
         first = torch.where(tame, first, usual).clamp(max=self.max_step)
         return Outcome(step, trials, failed), {"first": first, "usual": usual}
 
-    def _walk(self, phi: Noisy, x: Vec, d: Vec, first: Scalar, begin: Tensor) -> tuple[Scalar, Tensor]:
+    def _walk(
+        self, phi: Noisy, x: Vec, d: Vec, first: Scalar, begin: Tensor
+    ) -> tuple[Scalar, Tensor]:
         """All clients of a block in step; each has its own belief, in units of its first trial and first slope."""
         step, trials = torch.zeros_like(first), torch.zeros_like(first, dtype=torch.int64)
         going = begin.reshape(-1).nonzero().squeeze(-1).tolist()
@@ -114,7 +126,9 @@ class ProbabilisticSearch(StepRule):
             found[i] = walk.lowest() if walk.step is None else walk.step
         return found.reshape(step.shape), count.reshape(trials.shape)
 
-    def _probe(self, phi: Noisy, x: Vec, d: Vec, at: dict[int, float]) -> list[tuple[float, float, float, float]]:
+    def _probe(
+        self, phi: Noisy, x: Vec, d: Vec, at: dict[int, float]
+    ) -> list[tuple[float, float, float, float]]:
         """Value, slope and their variances of some rows, each at its own step."""
         if not at:
             return []
@@ -139,7 +153,9 @@ class _Walk:
     def eta(self) -> float:
         return self.next * self.unit
 
-    def see(self, rule: ProbabilisticSearch, f: float, slope: float, var_f: float, var_slope: float) -> None:
+    def see(
+        self, rule: ProbabilisticSearch, f: float, slope: float, var_f: float, var_slope: float
+    ) -> None:
         """Take in a trial, and settle or look for the next one."""
         if not all(map(isfinite, (f, slope, var_f, var_slope))):
             self.next /= 10  # too long for the loss to be a number
@@ -148,12 +164,16 @@ class _Walk:
         self.belief = self.belief.observe(
             self.next, y, slope / self.slope, var_f / height, var_slope / self.slope**2
         )  # fmt: skip
-        for t in reversed(self.belief.t.tolist()[1:]):  # a new trial can change the mind about an old one
+        for t in reversed(
+            self.belief.t.tolist()[1:]
+        ):  # a new trial can change the mind about an old one
             if self.belief.wolfe(t, rule.c1, rule.c2) > rule.threshold:
                 self.step = t * self.unit
                 return
         places = self.belief.candidates(self.beyond)
-        worth = [self.belief.improvement(t) * self.belief.wolfe(t, rule.c1, rule.c2) for t in places]
+        worth = [
+            self.belief.improvement(t) * self.belief.wolfe(t, rule.c1, rule.c2) for t in places
+        ]
         best = max(range(len(places)), key=worth.__getitem__)
         if best == len(places) - 1:
             self.beyond *= 2

@@ -35,7 +35,9 @@ class Bisect:
 
     def __post_init__(self) -> None:
         if self.grow is not None and not self.grow > 1:
-            raise InputError(f"Bisect(grow={self.grow}): the factor must be above 1, or None for 1 / shrink")
+            raise InputError(
+                f"Bisect(grow={self.grow}): the factor must be above 1, or None for 1 / shrink"
+            )
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
         longer = trial.eta / bracket.shrink if self.grow is None else trial.eta * self.grow
@@ -61,7 +63,9 @@ class Factors:
 
     def __post_init__(self) -> None:
         if not self.grow > 1:
-            raise InputError(f"Factors(grow={self.grow}): the factor must be above 1; the program uses 2")
+            raise InputError(
+                f"Factors(grow={self.grow}): the factor must be above 1; the program uses 2"
+            )
         if not 0 <= self.floor < self.cap:
             raise InputError(f"Factors(cap={self.cap}, floor={self.floor}): needs 0 <= floor < cap")
 
@@ -112,12 +116,20 @@ class Parabola:
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
+            raise InputError(
+                f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6"
+            )
         if not 0 < self.least < 1:
-            raise InputError(f"Parabola(least={self.least}): the smallest factor must lie in (0, 1); try 0.1")
+            raise InputError(
+                f"Parabola(least={self.least}): the smallest factor must lie in (0, 1); try 0.1"
+            )
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        fitted = aimed(trial.eta, trial.quotient, self.aim)  # NaN where the trial was: then the smallest factor
+        fitted = aimed(
+            trial.eta, trial.quotient, self.aim
+        )  # NaN where the trial was: then the smallest factor
         fitted = torch.maximum(torch.nan_to_num(fitted, nan=0.0), self.least * trial.eta)
         shorter = torch.minimum(fitted, bracket.shrink * trial.eta)
-        return torch.where((verdict > 0) & ~bracket.closed, shorter, Bisect()(trial, verdict, bracket))
+        return torch.where(
+            (verdict > 0) & ~bracket.closed, shorter, Bisect()(trial, verdict, bracket)
+        )

@@ -20,13 +20,17 @@ from fedstep.core.vec import Scalar, State, Vec, lift
 class Reference:
     """What a trial is compared with; a reference overrides what it needs."""
 
-    relaxes: ClassVar[bool] = True  # the line has the slope <g, d> itself and lies nowhere below the one through f(x)
+    relaxes: ClassVar[bool] = (
+        True  # the line has the slope <g, d> itself and lies nowhere below the one through f(x)
+    )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """What it remembers before the first step."""
         return {}
 
-    def __call__(self, f: Scalar, slope: Scalar, state: State) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
+    def __call__(
+        self, f: Scalar, slope: Scalar, state: State
+    ) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
         """Value and slope of the line, and the new state, given phi(x) and <g, d>."""
         raise NotImplementedError
 
@@ -39,7 +43,9 @@ class Reference:
 class Current(Reference):
     """f(x) itself: every accepted step decreases the batch loss (monotone)."""
 
-    def __call__(self, f: Scalar, slope: Scalar, state: State) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
+    def __call__(
+        self, f: Scalar, slope: Scalar, state: State
+    ) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
         return f, slope, {}
 
 
@@ -56,12 +62,16 @@ class Grippo(Reference):
 
     def __post_init__(self) -> None:
         if self.window < 0:
-            raise InputError(f"Grippo(window={self.window}): the number of earlier losses must be 0 or more; try 10")
+            raise InputError(
+                f"Grippo(window={self.window}): the number of earlier losses must be 0 or more; try 10"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"losses": x.new_full((*x.shape[:-1], self.window), -inf)}
 
-    def __call__(self, f: Scalar, slope: Scalar, state: State) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
+    def __call__(
+        self, f: Scalar, slope: Scalar, state: State
+    ) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
         known = torch.cat([state["losses"], f.unsqueeze(-1)], -1)
         losses = (
             torch.where(lift(torch.isfinite(f), known), known[..., 1:], state["losses"])
@@ -90,7 +100,9 @@ class ZhangHager(Reference):
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"count": x.new_zeros(x.shape[:-1]), "mean": x.new_zeros(x.shape[:-1])}
 
-    def __call__(self, f: Scalar, slope: Scalar, state: State) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
+    def __call__(
+        self, f: Scalar, slope: Scalar, state: State
+    ) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
         old, known = self.xi * state["count"], torch.isfinite(f)
         mean = (old * state["mean"] + f) / (old + 1)
         after = {
@@ -123,10 +135,15 @@ class Smoothed(Reference):
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"gain": x.new_zeros(x.shape[:-1]), "steepness": x.new_zeros(x.shape[:-1])}
 
-    def __call__(self, f: Scalar, slope: Scalar, state: State) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
+    def __call__(
+        self, f: Scalar, slope: Scalar, state: State
+    ) -> tuple[Scalar, Scalar, dict[str, Tensor]]:
         steepness = self.beta * state["steepness"] - (1 - self.beta) * slope
         known = torch.isfinite(f) & torch.isfinite(slope)
-        after = {"gain": state["gain"], "steepness": torch.where(known, steepness, state["steepness"])}
+        after = {
+            "gain": state["gain"],
+            "steepness": torch.where(known, steepness, state["steepness"]),
+        }
         return f + self.beta / (1 - self.beta) * state["gain"], -steepness / (1 - self.beta), after
 
     def after(self, gain: Scalar, state: State) -> dict[str, Tensor]:

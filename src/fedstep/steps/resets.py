@@ -64,9 +64,13 @@ class Grow(Reset):
 
     def __post_init__(self) -> None:
         if not self.factor > 0:
-            raise InputError(f"Grow(factor={self.factor}): the factor must be positive; the paper uses 2")
+            raise InputError(
+                f"Grow(factor={self.factor}): the factor must be positive; the paper uses 2"
+            )
         if self.per is not None and not self.per > 0:
-            raise InputError(f"Grow(per={self.per}): the number of steps must be positive, or None for one epoch")
+            raise InputError(
+                f"Grow(per={self.per}): the number of steps must be positive, or None for one epoch"
+            )
 
     def __call__(self, point: Point, state: State) -> Scalar:
         if self.per is None:
@@ -94,7 +98,9 @@ class PolyakGuess(Reset):
         if not self.c > 0:
             raise InputError(f"PolyakGuess(c={self.c}): c must be positive; PoNoS uses 0.1")
         if not self.least > 0:
-            raise InputError(f"PolyakGuess(least={self.least}): the smallest first trial must be positive; try 1e-6")
+            raise InputError(
+                f"PolyakGuess(least={self.least}): the smallest first trial must be positive; try 1e-6"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"cuts": x.new_zeros(x.shape[:-1])} if self.remember else {}
@@ -103,7 +109,9 @@ class PolyakGuess(Reset):
         guess = (point.f - self.lower) / (self.c * point.slope.abs() + self.eps)
         if self.remember:
             guess = guess * torch.pow(point.shrink, state["cuts"])
-        return torch.where(point.f == self.lower, torch.zeros_like(guess), guess.clamp(min=self.least))
+        return torch.where(
+            point.f == self.lower, torch.zeros_like(guess), guess.clamp(min=self.least)
+        )
 
     def after(self, took: Took, state: State) -> dict[str, Tensor]:
         return {name: (cuts + took.trials - 2).clamp(min=0) for name, cuts in state.items()}
@@ -128,24 +136,34 @@ class Fitted(Reset):
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
-            raise InputError(f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6")
+            raise InputError(
+                f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6"
+            )
         if not self.grow > 1:
-            raise InputError(f"Fitted(grow={self.grow}): the largest factor of one step must be above 1; try 2")
+            raise InputError(
+                f"Fitted(grow={self.grow}): the largest factor of one step must be above 1; try 2"
+            )
         if not 0 <= self.memory < 1:
-            raise InputError(f"Fitted(memory={self.memory}): the memory must lie in [0, 1); try 0.7")
+            raise InputError(
+                f"Fitted(memory={self.memory}): the memory must lie in [0, 1); try 0.7"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"log": x.new_full(x.shape[:-1], torch.nan)}
 
     def __call__(self, point: Point, state: State) -> Scalar:
-        fitted = torch.minimum(torch.maximum(state["log"].exp(), point.last / self.grow), point.last * self.grow)
+        fitted = torch.minimum(
+            torch.maximum(state["log"].exp(), point.last / self.grow), point.last * self.grow
+        )
         return torch.where(torch.isnan(state["log"]), point.last, fitted)
 
     def after(self, took: Took, state: State) -> dict[str, Tensor]:
         limit, most = aimed(took.step, took.quotient, self.aim), took.step * self.grow
         mean = torch.lerp(limit.log(), state["log"], self.memory)
         mean = torch.where(torch.isnan(state["log"]), limit.log(), mean)
-        mean = torch.where(limit >= most, most.log(), mean)  # far too short: the mean would be slow to find out
+        mean = torch.where(
+            limit >= most, most.log(), mean
+        )  # far too short: the mean would be slow to find out
         return {"log": torch.where(took.step > 0, mean, torch.full_like(mean, torch.nan))}
 
 
@@ -189,7 +207,9 @@ class Nudge:
 
     def __post_init__(self) -> None:
         if not self.step >= 0:
-            raise InputError(f"Nudge(step={self.step}): the step must be 0 or more; the programs use 1e-6")
+            raise InputError(
+                f"Nudge(step={self.step}): the step must be 0 or more; the programs use 1e-6"
+            )
 
     def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
         taken = torch.full_like(ended.tried, self.step)

@@ -75,7 +75,9 @@ class StepRule:
     intrinsic: ClassVar[bool] = (
         False  # uses vectors through phi.slope and phi.norm_sq only, so that any coordinates serve
     )
-    withheld: ClassVar[frozenset[str]] = frozenset()  # what of the shared state is the server's alone and not sent
+    withheld: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # what of the shared state is the server's alone and not sent
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         """The state before the client's first step, `(...)` or `(..., d)` for x of shape `(..., d)`."""
@@ -89,7 +91,9 @@ class StepRule:
         """The state at the beginning of a round."""
         return {**self.init(x), **(memory if self.carry else {})}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         """The step for this batch, and the state for the next."""
         raise NotImplementedError
 

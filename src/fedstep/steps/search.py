@@ -64,22 +64,41 @@ class LineSearch(StepRule):
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, kind in (("condition", Condition), ("reset", Reset), ("reference", Reference), ("cadence", Cadence)):
+        for name, kind in (
+            ("condition", Condition),
+            ("reset", Reset),
+            ("reference", Reference),
+            ("cadence", Cadence),
+        ):
             if not isinstance(getattr(self, name), kind):
-                raise InputError(f"LineSearch({name}={getattr(self, name)!r}): give a {name} from fedstep.steps")
+                raise InputError(
+                    f"LineSearch({name}={getattr(self, name)!r}): give a {name} from fedstep.steps"
+                )
         if not self.reference.relaxes and not isinstance(self.condition, Armijo):
             names = type(self.reference).__name__, type(self.condition).__name__
-            raise InputError(f"LineSearch: {names[0]} with {names[1]}: this reference changes the slope; use Armijo")
+            raise InputError(
+                f"LineSearch: {names[0]} with {names[1]}: this reference changes the slope; use Armijo"
+            )
         if not self.max_step > 0:
-            raise InputError(f"LineSearch(max_step={self.max_step}): max_step must be positive; try 10")
+            raise InputError(
+                f"LineSearch(max_step={self.max_step}): max_step must be positive; try 10"
+            )
         if not 0 < self.shrink < 1:
-            raise InputError(f"LineSearch(shrink={self.shrink}): shrink must lie in (0, 1); try 0.9")
+            raise InputError(
+                f"LineSearch(shrink={self.shrink}): shrink must lie in (0, 1); try 0.9"
+            )
         if self.trials < 1:
-            raise InputError(f"LineSearch(trials={self.trials}): at least one trial is needed; try 100")
+            raise InputError(
+                f"LineSearch(trials={self.trials}): at least one trial is needed; try 100"
+            )
         if self.start is not None and not 0 < self.start <= self.max_step:
-            raise InputError(f"LineSearch(start={self.start}): start must lie in (0, max_step={self.max_step}]")
+            raise InputError(
+                f"LineSearch(start={self.start}): start must lie in (0, max_step={self.max_step}]"
+            )
         if not isfinite(self.max_step) and (self.start is None or self.largest):
-            raise InputError("LineSearch(max_step=inf): give a finite start, and leave `largest` off")
+            raise InputError(
+                "LineSearch(max_step=inf): give a finite start, and leave `largest` off"
+            )
         if self.carry and self.share:
             raise InputError(
                 "LineSearch(carry=True, share=True): begin with the client's own last step, or the cohort's"
@@ -87,7 +106,9 @@ class LineSearch(StepRule):
         if not self.slack >= 0:
             raise InputError(f"LineSearch(slack={self.slack}): the slack must be 0 or more; try 4")
         if not 0 < self.tolerance < 1:
-            raise InputError(f"LineSearch(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)")
+            raise InputError(
+                f"LineSearch(tolerance={self.tolerance}): the relative tolerance must lie in (0, 1)"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {
@@ -102,30 +123,44 @@ class LineSearch(StepRule):
 
     def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
         state = super().begin(x, shared, memory)
-        return {**state, "step": shared["start"].expand(x.shape[:-1]).to(x)} if self.share else state
+        return (
+            {**state, "step": shared["start"].expand(x.shape[:-1]).to(x)} if self.share else state
+        )
 
     def message(self, state: State) -> dict[str, Tensor]:
         return {"log": state["step"].log()} if self.share else {}
 
     def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
-        return {"start": agg.mean(message["log"]).exp().clamp(max=self.max_step)} if self.share else {}
+        return (
+            {"start": agg.mean(message["log"]).exp().clamp(max=self.max_step)} if self.share else {}
+        )
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         slope, start, last = phi.slope(g, d), torch.full_like(f, self._start()), state["step"]
-        guesses, lines, times = (under(part, state) for part in ("reset.", "reference.", "cadence."))
+        guesses, lines, times = (
+            under(part, state) for part in ("reset.", "reference.", "cadence.")
+        )
         first = start
         if not self.largest:
-            first = self.reset(Point(f, slope, last, start, phi.share, self.shrink), guesses).clamp(max=self.max_step)
+            first = self.reset(Point(f, slope, last, start, phi.share, self.shrink), guesses).clamp(
+                max=self.max_step
+            )
 
         usable = torch.isfinite(f) & torch.isfinite(slope)
         still = usable & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
-        ready = usable & ~still & (slope < 0)  # never along a direction that is not one of finite descent
+        ready = (
+            usable & ~still & (slope < 0)
+        )  # never along a direction that is not one of finite descent
         due, times = self.cadence(f, times)
         begin, trust = ready & due, ready & ~due
 
         reference, decline, seen = self.reference(f, slope, lines)
         noise = self.slack * torch.finfo(f.dtype).eps * reference.abs()
-        found = self._try(phi.along(x, d), Trial(first, f, f, slope, reference, decline, noise), begin)
+        found = self._try(
+            phi.along(x, d), Trial(first, f, f, slope, reference, decline, noise), begin
+        )
         failed = ~still & ~trust & (found.step == 0)
         fallback, restart = self.failure(Ended(found.tried, found.following, found.short, start))
         step = torch.where(failed & begin, fallback, found.step)
@@ -137,7 +172,10 @@ class LineSearch(StepRule):
         after = {
             "step": kept,
             **prefixed("reset.", _where(begin, self.reset.after(took, guesses), guesses)),
-            **prefixed("reference.", _where(found.step > 0, self.reference.after(f - found.value, seen), seen)),
+            **prefixed(
+                "reference.",
+                _where(found.step > 0, self.reference.after(f - found.value, seen), seen),
+            ),
             **prefixed("cadence.", _where(begin, self.cadence.after(step, times), times)),
         }
         return Outcome(torch.where(trust, first, step), found.trials, failed, found.slopes), after
@@ -149,7 +187,11 @@ class LineSearch(StepRule):
         """The loop, beginning at the trial's eta."""
         propose, eta = self.proposal or self.condition.proposal, trial.eta
         tolerance, two_sided = 0.0 if self.largest else self.tolerance, self.condition.two_sided
-        accepted, below, above = torch.zeros_like(eta), torch.zeros_like(eta), torch.full_like(eta, inf)
+        accepted, below, above = (
+            torch.zeros_like(eta),
+            torch.zeros_like(eta),
+            torch.full_like(eta, inf),
+        )
         seen, reached = trial.f, trial.f
         trials, slopes = (torch.zeros_like(eta, dtype=torch.int64) for _ in range(2))
         for k in range(self.trials):
@@ -169,12 +211,17 @@ class LineSearch(StepRule):
             accepted = torch.where(good, eta, accepted)
             if self.largest:  # a good step is too short while a bad one stands well above it
                 reached = torch.where(good, trial.value, reached)
-                verdict = verdict - (good & (eta < self.max_step) & (above - eta > self.tolerance * eta)).int()
+                verdict = (
+                    verdict
+                    - (good & (eta < self.max_step) & (above - eta > self.tolerance * eta)).int()
+                )
             active = active & (verdict != 0)
             above = torch.where(active & (verdict > 0), eta, above)
             if two_sided or self.largest:
                 below = torch.where(active & (verdict < 0), eta, below)
-            following = propose(trial, verdict, Bracket(below, above, k == 0, self.shrink, tolerance))
+            following = propose(
+                trial, verdict, Bracket(below, above, k == 0, self.shrink, tolerance)
+            )
             if two_sided:
                 active = active & (following > 0)
             eta = torch.where(active, following.clamp(max=self.max_step), eta)

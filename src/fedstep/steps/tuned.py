@@ -33,7 +33,9 @@ class Tuned(StepRule):
         if not self.step >= 0:
             raise InputError(f"Tuned(step={self.step}): the step must be 0 or more")
         if not 0 <= self.low <= 1 <= self.high:
-            raise InputError(f"Tuned(low={self.low}, high={self.high}): needs 0 <= low <= 1 <= high")
+            raise InputError(
+                f"Tuned(low={self.low}, high={self.high}): needs 0 <= low <= 1 <= high"
+            )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
         return {"eta": x.new_full(x.shape[:-1], self.step)}
@@ -45,10 +47,15 @@ class Tuned(StepRule):
         eta = self.step * (1 + shared["a"]).clamp(self.low, self.high)
         return {"eta": eta.expand(x.shape[:-1])}
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         return Outcome.free(state["eta"]), dict(state)
 
     def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
         delta = agg.mean(agg.delta)
         slope = dot(delta, shared["delta"])
-        return {"a": shared["a"] + torch.where(slope.isfinite(), slope, torch.zeros_like(slope)), "delta": delta}
+        return {
+            "a": shared["a"] + torch.where(slope.isfinite(), slope, torch.zeros_like(slope)),
+            "delta": delta,
+        }

@@ -17,7 +17,9 @@ class Choice:
     label: str
     spec: str
     rounds: int
-    scores: dict[str, float | None]  # test accuracy, last tenth of the rounds, by grid point; None: diverged
+    scores: dict[
+        str, float | None
+    ]  # test accuracy, last tenth of the rounds, by grid point; None: diverged
 
 
 def read_choices(home: Path) -> dict[str, Choice]:

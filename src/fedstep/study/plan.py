@@ -44,8 +44,21 @@ class Setting:
         for name in ("data", "model"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"{name} = {getattr(self, name)!r}: give a text in quotes")
-        for name in ("rounds", "per_round", "batch", "every", "steps", "epochs", "limit", "eval_limit"):
-            _counted(name, getattr(self, name), optional=name in ("steps", "epochs", "limit", "eval_limit"))
+        for name in (
+            "rounds",
+            "per_round",
+            "batch",
+            "every",
+            "steps",
+            "epochs",
+            "limit",
+            "eval_limit",
+        ):
+            _counted(
+                name,
+                getattr(self, name),
+                optional=name in ("steps", "epochs", "limit", "eval_limit"),
+            )
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,9 @@ class Study:
 
     def runs(self, specs: Mapping[str, str]) -> list[Job]:
         """Every run, given each method's spec after tuning; seed by seed, so that early results compare."""
-        return [Job(self.setting, specs[m.label], seed) for seed in self.seeds for m in self.methods]
+        return [
+            Job(self.setting, specs[m.label], seed) for seed in self.seeds for m in self.methods
+        ]
 
     def trials(self, method: Method) -> list[Job]:
         """The runs that tune a method."""
@@ -119,7 +134,9 @@ def read_study(path: Path, scale: str = "paper", check: bool = True) -> Study:
     try:
         table = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such study (fedstep paper lists those of the paper)") from None
+        raise InputError(
+            f"{path}: there is no such study (fedstep paper lists those of the paper)"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
     try:
@@ -129,7 +146,15 @@ def read_study(path: Path, scale: str = "paper", check: bool = True) -> Study:
 
 
 def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
-    known = ["title", "text", "seeds", "methods", "tuning", "scales", *(f.name for f in fields(Setting))]
+    known = [
+        "title",
+        "text",
+        "seeds",
+        "methods",
+        "tuning",
+        "scales",
+        *(f.name for f in fields(Setting)),
+    ]
     _only(table, known)
     scales = table.get("scales", {})
     if scale != "paper" and scale not in scales:
@@ -140,7 +165,9 @@ def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
     merged = {**table, **over}
     if merged.get("epochs") is not None and "steps" not in merged:
         merged["steps"] = None
-    setting = _made(Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}})
+    setting = _made(
+        Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}}
+    )
     if setting.weighting not in (None, *WEIGHTINGS):
         raise InputError(unknown("weighting", setting.weighting, list(WEIGHTINGS)))
     methods = tuple(_made(Method, m) for m in table.get("methods", []))
@@ -171,7 +198,9 @@ def _check(method: Method) -> None:
     try:
         candidates = method.candidates()
     except (KeyError, IndexError, ValueError):
-        raise InputError(f"method {method.label}: {method.spec} does not fit its grid {method.grid}") from None
+        raise InputError(
+            f"method {method.label}: {method.spec} does not fit its grid {method.grid}"
+        ) from None
     for spec in candidates:
         build(spec)
 

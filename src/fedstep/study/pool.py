@@ -22,12 +22,21 @@ from fedstep.study.work import finished, folder_of, work
 
 
 def run_all(
-    jobs: Sequence[Job], labels: Sequence[str], home: Path, data: Path | None, workers: int = 1, profile: bool = False
+    jobs: Sequence[Job],
+    labels: Sequence[str],
+    home: Path,
+    data: Path | None,
+    workers: int = 1,
+    profile: bool = False,
 ) -> None:
     """Finish every job that is not; a job listed twice is done once. The results do not depend on the number of workers."""
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
-    todo = {job.digest: (job, label) for job, label in zip(jobs, labels, strict=True) if not finished(job, home)}
+    todo = {
+        job.digest: (job, label)
+        for job, label in zip(jobs, labels, strict=True)
+        if not finished(job, home)
+    }
     with Board(sum(job.setting.rounds for job, _ in todo.values())) as board:
         if workers == 1 or len(todo) < 2:  # a single run has the workers within its rounds
             for job, label in todo.values():
@@ -39,12 +48,20 @@ def run_all(
 
 
 def _parallel(
-    todo: list[tuple[Job, str]], home: Path, data: Path | None, workers: int, board: Board, profile: bool
+    todo: list[tuple[Job, str]],
+    home: Path,
+    data: Path | None,
+    workers: int,
+    board: Board,
+    profile: bool,
 ) -> None:
     inside = max(1, workers // len(todo))
-    with ProcessPoolExecutor(min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent) as pool:
+    with ProcessPoolExecutor(
+        min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent
+    ) as pool:
         waiting: dict[Future[list[str]], tuple[Job, str]] = {
-            pool.submit(work, job, home, data, None, inside, profile): (job, label) for job, label in todo
+            pool.submit(work, job, home, data, None, inside, profile): (job, label)
+            for job, label in todo
         }
         try:
             while waiting:
@@ -111,7 +128,9 @@ class Board:
         self.seen[job.digest] = row.round
         self.bar.advance(self.total, row.round - before)
         if job.digest not in self.tasks and self.console.is_terminal:
-            self.tasks[job.digest] = self.bar.add_task(f"{label}, seed {job.seed}", total=rounds, say="")
+            self.tasks[job.digest] = self.bar.add_task(
+                f"{label}, seed {job.seed}", total=rounds, say=""
+            )
         if self.console.is_terminal:
             self.bar.update(self.tasks[job.digest], completed=row.round, say=summary(row))
         elif row.round * 4 // rounds > before * 4 // rounds:

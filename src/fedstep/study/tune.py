@@ -22,9 +22,13 @@ def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[
     The choice is made on the test accuracy of a seed that the study does not use: this favours the tuned methods.
     """
     if study.tuning.seed in study.seeds:
-        raise InputError(f"tuning seed {study.tuning.seed} is one of the study's seeds: give another")
+        raise InputError(
+            f"tuning seed {study.tuning.seed} is one of the study's seeds: give another"
+        )
     pairs = [(job, m.label) for m in study.methods if m.grid for job in study.trials(m)]
-    run_all([job for job, _ in pairs], [f"tuning {label}" for _, label in pairs], home, data, workers)
+    run_all(
+        [job for job, _ in pairs], [f"tuning {label}" for _, label in pairs], home, data, workers
+    )
     choices = {m.label: choose(study, m, home) for m in study.methods}
     write_json(home / "tuning.json", [asdict(c) for c in choices.values()])
     return choices
@@ -38,7 +42,9 @@ def choose(study: Study, method: Method, home: Path) -> Choice:
     for job in study.trials(method):
         rows = Journal(folder_of(job, home) / "rounds.jsonl").rows()
         got = summarise(Run(job.method, rows), math.inf)
-        broken = any(r["rejected"] for r in rows[-max(1, len(rows) // 10) :]) or math.isnan(got.accuracy)
+        broken = any(r["rejected"] for r in rows[-max(1, len(rows) // 10) :]) or math.isnan(
+            got.accuracy
+        )
         scores[job.method] = None if broken else got.accuracy
     good = {spec: score for spec, score in scores.items() if score is not None}
     if not good:

@@ -49,7 +49,9 @@ def folder_of(run: Job, home: Path) -> Path:
 def finished(run: Job, home: Path) -> bool:
     """Whether there is nothing left to do: the run is closed and all its rows are there."""
     folder = folder_of(run, home)
-    return (folder / "done.json").exists() and len(Journal(folder / "rounds.jsonl").rows()) == run.setting.rounds
+    return (folder / "done.json").exists() and len(
+        Journal(folder / "rounds.jsonl").rows()
+    ) == run.setting.rounds
 
 
 def prepare(study: Study) -> None:
@@ -60,7 +62,9 @@ def prepare(study: Study) -> None:
 
 
 @lru_cache(maxsize=2)
-def split(data: str, partition: str | None, seed: int, limit: int | None, directory: Path | None) -> tasks.Split:
+def split(
+    data: str, partition: str | None, seed: int, limit: int | None, directory: Path | None
+) -> tasks.Split:
     """The task of a run; runs that follow one another share it."""
     return tasks.load(data, rule(partition) if partition else None, directory, seed, limit)
 
@@ -95,7 +99,10 @@ def note_labels(study: Study, home: Path, data: Path | None) -> None:
     table = label_counts([p.numpy() for p in dealt.parts], dealt.fields[-1].numpy())
     held = [k for k in range(table.shape[1]) if table[:, k].any()]
     names = [label_name(s.data, k) for k in held]
-    write_json(home / "labels.json", {"seed": study.seeds[0], "labels": names, "counts": table[:, held].tolist()})
+    write_json(
+        home / "labels.json",
+        {"seed": study.seeds[0], "labels": names, "counts": table[:, held].tolist()},
+    )
 
 
 def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor, ...] | None:
@@ -120,7 +127,9 @@ def work(
         if profile:
             sim = replace(sim, task=TimedTask.of(sim.task, clock), clock=clock)
         with Processes(choose(sim.task.model), workers) if workers > 1 else nullcontext() as crew:
-            said = _work(run, replace(sim, executor=crew or sim.executor), dealt, folder_of(run, home), watch)
+            said = _work(
+                run, replace(sim, executor=crew or sim.executor), dealt, folder_of(run, home), watch
+            )
         if profile:
             if crew is not None:
                 clock.add("idle", crew.idle)
@@ -130,7 +139,11 @@ def work(
 
 
 def _work(
-    run: Job, sim: Simulation, dealt: tasks.Split, folder: Path, watch: Callable[[RoundReport], None] | None
+    run: Job,
+    sim: Simulation,
+    dealt: tasks.Split,
+    folder: Path,
+    watch: Callable[[RoundReport], None] | None,
 ) -> list[str]:
     state = checkpoint.restore(folder)
     fresh = store_for(sim.task, folder / checkpoint.MEMORIES)
@@ -138,7 +151,8 @@ def _work(
     journal = Journal(folder / "rounds.jsonl")
     journal.keep(begin.round)
     write_json(
-        folder / "spec.json", {**asdict(run), "digest": run.digest, "partition": dealt.digest, **_about(dealt, sim)}
+        folder / "spec.json",
+        {**asdict(run), "digest": run.digest, "partition": dealt.digest, **_about(dealt, sim)},
     )
     spent, cost, since = 0.0, 0.0, perf_counter()
     server = begin
@@ -155,7 +169,9 @@ def _work(
             spent += cost
     journal.flush()
     write_tensors(folder / "model.safetensors", {"readout": server.readout, "x": server.x})
-    write_json(folder / "done.json", {"rounds": server.round, "checkpoint_seconds": round(spent, 3)})
+    write_json(
+        folder / "done.json", {"rounds": server.round, "checkpoint_seconds": round(spent, 3)}
+    )
     checkpoint.remove(folder)
     return said
 

@@ -4,7 +4,15 @@ Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t t
 Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors` has the variants of the published programs.
 """
 
-from fedstep.zoo.adaptive import fedadagrad, fedadagrad_flower, fedadam, fedadam_flower, fedams, fedyogi, fedyogi_flower
+from fedstep.zoo.adaptive import (
+    fedadagrad,
+    fedadagrad_flower,
+    fedadam,
+    fedadam_flower,
+    fedams,
+    fedyogi,
+    fedyogi_flower,
+)
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.compressed import fedcams
 from fedstep.zoo.corrected import (

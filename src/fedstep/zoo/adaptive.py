@@ -10,7 +10,9 @@ from fedstep.server.programs import FlowerAdam
 from fedstep.zoo.averaging import fedavg
 
 
-def fedadagrad(step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3) -> Algorithm:
+def fedadagrad(
+    step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3
+) -> Algorithm:
     """Adagrad on the server.
 
         m <- beta m + (1 - beta) D;  v <- v + D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
@@ -23,7 +25,11 @@ def fedadagrad(step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, t
 
 
 def fedadam(
-    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+    step: float = 0.1,
+    server_step: float = 0.1,
+    beta: float = 0.9,
+    beta2: float = 0.99,
+    tau: float = 1e-3,
 ) -> Algorithm:
     """Adam on the server, without bias correction.
 
@@ -37,7 +43,11 @@ def fedadam(
 
 
 def fedyogi(
-    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+    step: float = 0.1,
+    server_step: float = 0.1,
+    beta: float = 0.9,
+    beta2: float = 0.99,
+    tau: float = 1e-3,
 ) -> Algorithm:
     """Yogi on the server: Adam whose second moment grows slowly.
 
@@ -71,7 +81,9 @@ def fedams(
     return replace(fedavg(step), server=Peak(server_step, beta, beta2, eps, floor))
 
 
-def fedadagrad_flower(step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3) -> Algorithm:
+def fedadagrad_flower(
+    step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3
+) -> Algorithm:
     """FedAdagrad as flwr 1.41 computes it: v begins at 0.
 
         m <- beta m + (1 - beta) D;  v <- v + D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
@@ -83,7 +95,11 @@ def fedadagrad_flower(step: float = 0.1, server_step: float = 0.1, beta: float =
 
 
 def fedadam_flower(
-    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+    step: float = 0.1,
+    server_step: float = 0.1,
+    beta: float = 0.9,
+    beta2: float = 0.99,
+    tau: float = 1e-3,
 ) -> Algorithm:
     """FedAdam as flwr 1.41 computes it: v begins at 0, and the step is corrected for bias with the exponent t + 1.
 
@@ -97,7 +113,11 @@ def fedadam_flower(
 
 
 def fedyogi_flower(
-    step: float = 0.1, server_step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, tau: float = 1e-3
+    step: float = 0.1,
+    server_step: float = 0.1,
+    beta: float = 0.9,
+    beta2: float = 0.99,
+    tau: float = 1e-3,
 ) -> Algorithm:
     """FedYogi as flwr 1.41 computes it: v begins at 0.
 
@@ -110,6 +130,11 @@ def fedyogi_flower(
 
 
 def _adaptive(
-    step: float, moment: SecondMoment, server_step: float, beta: float, tau: float, start: float | None = None
+    step: float,
+    moment: SecondMoment,
+    server_step: float,
+    beta: float,
+    tau: float,
+    start: float | None = None,
 ) -> Algorithm:
     return replace(fedavg(step), server=Adaptive(moment, server_step, beta, tau, start))

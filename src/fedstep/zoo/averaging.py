@@ -58,7 +58,9 @@ def fedexp(step: float = 0.1, eps: float = 1e-3, max_server_step: float = inf) -
     return replace(fedavg(step), server=Extrapolate(eps, max_server_step), readout=LastTwo())
 
 
-def fedprox_exp(step: float = 0.1, mu: float = 0.01, eps: float = 1e-3, max_server_step: float = inf) -> Algorithm:
+def fedprox_exp(
+    step: float = 0.1, mu: float = 0.01, eps: float = 1e-3, max_server_step: float = inf
+) -> Algorithm:
     """FedProx clients under the FedExP server: what the paper's programs plot as FedExProx.
 
         client i descends f_i(x) + mu/2 |x - x_t|^2;  x_{t+1} = x_t + eta_g * D with eta_g as in fedexp

@@ -26,4 +26,6 @@ def fedcams(
     Paper: Wang, Lin and Chen, Communication-Efficient Adaptive Federated Learning, ICML 2022.
     Special case: compressor TopK(1.0) is FedAMS.
     """
-    return replace(fedams(step, server_step, beta, beta2, eps, floor), codec=ErrorFeedback(compressor))
+    return replace(
+        fedams(step, server_step, beta, beta2, eps, floor), codec=ErrorFeedback(compressor)
+    )

@@ -26,7 +26,9 @@ from fedstep.steps.fixed import Constant
 from fedstep.zoo.averaging import fedavg, fedprox
 
 
-def fednova(step: float = 0.1, momentum: float = 0.0, mu: float = 0.0, server_step: float = 1.0) -> Algorithm:
+def fednova(
+    step: float = 0.1, momentum: float = 0.0, mu: float = 0.0, server_step: float = 1.0
+) -> Algorithm:
     """FedAvg for clients that take different numbers of steps.
 
         x_{t+1} = x_t + server_step * mean_i(a_i) * mean_i(D_i / a_i)
@@ -54,10 +56,14 @@ def scaffold(step: float = 0.1, option: int = 2, server_step: float = 1.0) -> Al
     """
     if option not in (1, 2):
         raise InputError(f"scaffold(option={option}): the paper has options 1 and 2")
-    return replace(fedavg(step, server_step), correction=AnchorControl() if option == 1 else MeanControl())
+    return replace(
+        fedavg(step, server_step), correction=AnchorControl() if option == 1 else MeanControl()
+    )
 
 
-def scaffold_exp(step: float = 0.1, option: int = 2, eps: float = 1e-3, max_server_step: float = inf) -> Algorithm:
+def scaffold_exp(
+    step: float = 0.1, option: int = 2, eps: float = 1e-3, max_server_step: float = inf
+) -> Algorithm:
     """SCAFFOLD clients under the FedExP server.
 
         clients as in scaffold;  x_{t+1} = x_t + eta_g * D with eta_g as in fedexp
@@ -65,7 +71,9 @@ def scaffold_exp(step: float = 0.1, option: int = 2, eps: float = 1e-3, max_serv
     Paper: Jhunjhunwala et al., FedExP: Speeding Up Federated Averaging via Extrapolation, ICLR 2023.
     Special case: a very large eps gives eta_g 1, SCAFFOLD.
     """
-    return replace(scaffold(step, option), server=Extrapolate(eps, max_server_step), readout=LastTwo())
+    return replace(
+        scaffold(step, option), server=Extrapolate(eps, max_server_step), readout=LastTwo()
+    )
 
 
 def feddyn(step: float = 0.1, alpha: float = 0.1, server_step: float = 1.0) -> Algorithm:
@@ -116,7 +124,9 @@ def mime(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algo
     Paper: Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated Learning, NeurIPS 2021.
     Special case: beta 0, batches of all samples: FedLin.
     """
-    return replace(fedavg(step * (1 - beta), server_step), correction=VarianceReduced(FirstMoment(beta)))
+    return replace(
+        fedavg(step * (1 - beta), server_step), correction=VarianceReduced(FirstMoment(beta))
+    )
 
 
 def mimelite(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> Algorithm:
@@ -132,7 +142,9 @@ def mimelite(step: float = 0.1, beta: float = 0.9, server_step: float = 1.0) -> 
     return replace(fedavg(step * (1 - beta), server_step), correction=Frozen(FirstMoment(beta)))
 
 
-def mime_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3) -> Algorithm:
+def mime_adam(
+    step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3
+) -> Algorithm:
     """Mime with Adam's statistics.
 
         client step: x <- x - step * (beta m + (1 - beta) h) / (sqrt(v) + eps),  h = grad f_B(x) - grad f_B(x_t) + g
@@ -145,7 +157,9 @@ def mime_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: fl
     return _with_adam(mime(step, beta), VarianceReduced(BothMoments(beta, beta2)), eps)
 
 
-def mimelite_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3) -> Algorithm:
+def mimelite_adam(
+    step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps: float = 1e-3
+) -> Algorithm:
     """MimeLite with Adam's statistics.
 
         client step: x <- x - step * (beta m + (1 - beta) grad f_B(x)) / (sqrt(v) + eps);  m, v and x_{t+1} as in mime_adam
@@ -156,7 +170,9 @@ def mimelite_adam(step: float = 0.1, beta: float = 0.9, beta2: float = 0.99, eps
     return _with_adam(mimelite(step, beta), Frozen(BothMoments(beta, beta2)), eps)
 
 
-def moon(step: float = 0.1, mu: float = 1.0, temperature: float = 0.5, server_step: float = 1.0) -> Algorithm:
+def moon(
+    step: float = 0.1, mu: float = 1.0, temperature: float = 0.5, server_step: float = 1.0
+) -> Algorithm:
     """Clients keep their representations near the server's and away from their own of the last round.
 
         client i descends f_i(x) - mu * mean log(e^{cos(z, z_t)/T} / (e^{cos(z, z_t)/T} + e^{cos(z, z_i)/T}));  server as fedavg
@@ -184,4 +200,6 @@ def fedproto(step: float = 0.1, weight: float = 1.0, personal: bool = True) -> A
 
 
 def _with_adam(plain: Algorithm, correction: Correction, eps: float) -> Algorithm:
-    return replace(plain, local=replace(plain.local, direction=Rescaled(eps)), correction=correction)
+    return replace(
+        plain, local=replace(plain.local, direction=Rescaled(eps)), correction=correction
+    )

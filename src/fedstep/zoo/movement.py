@@ -104,7 +104,9 @@ def fedadasls(
     """
     search = fedsls(c, max_step, shrink, reset, server_step)
     move = Nesterov(beta) if beta else Straight()
-    return replace(search, local=replace(search.local, direction=Preconditioned(moment, eps, plain), move=move))
+    return replace(
+        search, local=replace(search.local, direction=Preconditioned(moment, eps, plain), move=move)
+    )
 
 
 def feddfw(
@@ -154,7 +156,11 @@ def fedprobls(
 
 
 def delta_sgd(
-    start: float = 0.2, gamma: float = 2.0, delta: float = 0.1, theta: float = 1.0, server_step: float = 1.0
+    start: float = 0.2,
+    gamma: float = 2.0,
+    delta: float = 0.1,
+    theta: float = 1.0,
+    server_step: float = 1.0,
 ) -> Algorithm:
     """Clients adapt their step to the local smoothness they meet, anew every round.
 
@@ -187,11 +193,14 @@ def feddog(
     """
     terms = (L2(weight_decay),) if weight_decay else ()
     return Algorithm(
-        LocalSolver(DistanceOverGradients(reach, scale, eps, first, carry), terms=terms), Step(server_step)
+        LocalSolver(DistanceOverGradients(reach, scale, eps, first, carry), terms=terms),
+        Step(server_step),
     )
 
 
-def fedzo(step: float = 0.1, directions: int = 5, radius: float = 1e-3, server_step: float = 1.0) -> Algorithm:
+def fedzo(
+    step: float = 0.1, directions: int = 5, radius: float = 1e-3, server_step: float = 1.0
+) -> Algorithm:
     """FedAvg without gradients: clients estimate the slope from values along random directions.
 
         g = dim / (directions radius) * sum_j (f(x + radius u_j) - f(x)) u_j,  u_j uniform on the unit sphere
@@ -200,10 +209,14 @@ def fedzo(step: float = 0.1, directions: int = 5, radius: float = 1e-3, server_s
     Paper: Fang et al., Communication-Efficient Stochastic Zeroth-Order Optimization for Federated Learning, IEEE TSP 2022.
     Special case: many directions and a small radius: FedAvg.
     """
-    return Algorithm(LocalSolver(Constant(step), oracle=TwoPoint(directions, radius)), Step(server_step))
+    return Algorithm(
+        LocalSolver(Constant(step), oracle=TwoPoint(directions, radius)), Step(server_step)
+    )
 
 
-def fedlocalasync(step: float = 0.1, workers: int = 4, torn: bool = True, server_step: float = 1.0) -> Algorithm:
+def fedlocalasync(
+    step: float = 0.1, workers: int = 4, torn: bool = True, server_step: float = 1.0
+) -> Algorithm:
     """FedAvg whose clients run several workers on one shared model without locks.
 
         x_{k+1} = x_k - step g(v_k),  v_k[j] = x_{k - a}[j] with ages a in 0 ... workers - 1, drawn for every coordinate j

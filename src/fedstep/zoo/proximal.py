@@ -28,7 +28,9 @@ def fedexprox(gamma: float = 1.0, server_step: float = 1.0, tolerance: float = 1
     return Algorithm(_point(gamma, tolerance), Step(server_step))
 
 
-def fedexprox_grads(gamma: float = 1.0, max_server_step: float = inf, tolerance: float = 1e-10) -> Algorithm:
+def fedexprox_grads(
+    gamma: float = 1.0, max_server_step: float = inf, tolerance: float = 1e-10
+) -> Algorithm:
     """FedExProx whose server step is the diversity of the deltas (GraDS).
 
         D_i as in fedexprox;  eta_g = mean_i |D_i|^2 / |D|^2;  x_{t+1} = x_t + eta_g * D
@@ -50,7 +52,9 @@ def fedexprox_stops(
     Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS 2024.
     Special case: one client with equal curvature in all directions: half of the way to the minimum in every round.
     """
-    return Algorithm(_point(gamma, tolerance), EnvelopePolyak(gamma, bound, max_server_step), Envelope())
+    return Algorithm(
+        _point(gamma, tolerance), EnvelopePolyak(gamma, bound, max_server_step), Envelope()
+    )
 
 
 def fednew(alpha: float = 1.0, rho: float = 0.1, server_step: float = 1.0) -> Algorithm:

@@ -44,7 +44,15 @@ def fedsls(
     """
     rule = _condition(c, condition)
     search = LineSearch(
-        rule, reset, reference, max_step, shrink, carry=carry, largest=largest, proposal=proposal, share=share
+        rule,
+        reset,
+        reference,
+        max_step,
+        shrink,
+        carry=carry,
+        largest=largest,
+        proposal=proposal,
+        share=share,
     )
     return Algorithm(LocalSolver(search), Step(server_step))
 
@@ -71,11 +79,15 @@ def fedexpsls(
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS, Algorithm 5).
     Special case: a very large eps gives eta_g 1, FedSLS.
     """
-    clients = fedsls(c, max_step, shrink, reset, 1.0, carry, largest, condition, reference, proposal, share)
+    clients = fedsls(
+        c, max_step, shrink, reset, 1.0, carry, largest, condition, reference, proposal, share
+    )
     return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
 
 
-def fedsls_lean(c: float = 0.1, max_step: float = 10.0, aim: float = 0.6, server_step: float = 1.0) -> Algorithm:
+def fedsls_lean(
+    c: float = 0.1, max_step: float = 10.0, aim: float = 0.6, server_step: float = 1.0
+) -> Algorithm:
     """FedSLS with about one trial a step: for models whose forward pass is the cost.
 
         eta_0 = where the parabola through the last accepted trials has decreased by `aim` of what its slope promised
@@ -86,11 +98,15 @@ def fedsls_lean(c: float = 0.1, max_step: float = 10.0, aim: float = 0.6, server
     Paper: none; the first guess is a choice of this library.
     Special case: on a quadratic every search but the first takes one trial, at 2 (1 - aim) / L.
     """
-    return fedsls(c, max_step, reset=Fitted(aim), server_step=server_step, proposal=Parabola(aim), share=True)
+    return fedsls(
+        c, max_step, reset=Fitted(aim), server_step=server_step, proposal=Parabola(aim), share=True
+    )
 
 
 def _condition(c: float, condition: Condition | None) -> Condition:
     if condition is not None and c != Armijo().c:
         name = type(condition).__name__
-        raise InputError(f"c={c} with condition={name}: c is Armijo's; give {name} its own constants instead")
+        raise InputError(
+            f"c={c} with condition={name}: c is Armijo's; give {name} its own constants instead"
+        )
     return Armijo(c) if condition is None else condition

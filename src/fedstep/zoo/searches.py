@@ -14,7 +14,11 @@ from fedstep.steps.search import LineSearch
 
 
 def fedsps(
-    c: float = 0.5, max_step: float = 1.0, lower: float = 0.0, reset: Reset = Restart(), server_step: float = 1.0
+    c: float = 0.5,
+    max_step: float = 1.0,
+    lower: float = 0.0,
+    reset: Reset = Restart(),
+    server_step: float = 1.0,
 ) -> Algorithm:
     """Clients take the stochastic Polyak step of the mini-batch at hand: one gradient a step, no trials.
 
@@ -28,7 +32,9 @@ def fedsps(
     return Algorithm(LocalSolver(Polyak(c, max_step, reset, lower=lower)), Step(server_step))
 
 
-def feddecsps(c: float = 0.5, max_step: float = 1.0, lower: float = 0.0, server_step: float = 1.0) -> Algorithm:
+def feddecsps(
+    c: float = 0.5, max_step: float = 1.0, lower: float = 0.0, server_step: float = 1.0
+) -> Algorithm:
     """FedSPS whose steps decrease, so that it converges without interpolation too.
 
         eta_k = min((f(x) - lower) / |g|^2, c_{k-1} eta_{k-1}) / c_k,  c_k = c sqrt(k + 1);  x_{t+1} = x_t + server_step * D
@@ -63,7 +69,9 @@ def fedponos(
     Special case: xi 0 and a constant first guess: FedSLS.
     """
     guess = PolyakGuess(c_polyak, lower, min_step, remember)
-    search = LineSearch(Armijo(c), guess, ZhangHager(xi), max_step=max_step, shrink=shrink, carry=carry)
+    search = LineSearch(
+        Armijo(c), guess, ZhangHager(xi), max_step=max_step, shrink=shrink, carry=carry
+    )
     return Algorithm(LocalSolver(search), Step(server_step))
 
 

@@ -39,7 +39,9 @@ def fedhyper_g(step: float = 0.1, low: float = -0.8, high: float = 4.0) -> Algor
     return replace(fedavg(step), server=Hypergradient(low, high))
 
 
-def fedhyper_gm(step: float = 0.1, low: float = -0.2, high: float = 4.0, beta: float = 0.9) -> Algorithm:
+def fedhyper_gm(
+    step: float = 0.1, low: float = -0.2, high: float = 4.0, beta: float = 0.9
+) -> Algorithm:
     """FedHyper-G with a momentum, as the authors' program has it.
 
         a <- clip(a + <D_t, m>, low, high);  m <- beta m + D_t;  x_{t+1} = x_t + D_t + a * m

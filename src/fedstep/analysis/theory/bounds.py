@@ -53,7 +53,9 @@ def sgd_strongly(mu: float, low: float, steps: int, D2: float) -> float:
     return (1 - mu * low) ** steps * D2
 
 
-def printed_convex(c: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float) -> float:
+def printed_convex(
+    c: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float
+) -> float:
     """On f(w-bar) - f* of FedSLS as printed, c standing for c': false for c near 1. FedExpSLS: eta_g = 1."""
     return _over(c * D2, (2 * c - eta_g - K * L * max_step) * eta_g * max_step * K * T)
 

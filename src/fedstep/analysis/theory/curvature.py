@@ -81,13 +81,17 @@ def hessian(times: Callable[[Vec], Vec], x: Vec) -> Tensor:
 
 def _lanczos(times: Callable[[Vec], Vec], x: Vec, seed: int) -> Tensor:
     """The Hessian on the space of v, Hv, HHv, ...: its eigenvalues lie between the Hessian's."""
-    v = torch.randn(x.numel(), generator=generator(seed, "lanczos"), dtype=torch.float64).to(x.device)
+    v = torch.randn(x.numel(), generator=generator(seed, "lanczos"), dtype=torch.float64).to(
+        x.device
+    )
     basis, images = [v / v.norm()], list[Vec]()
     for _ in range(PRODUCTS):
         images.append(times(basis[-1]))
         kept = torch.stack(basis)
         rest = images[-1] - kept.mT @ (kept @ images[-1])
-        rest = rest - kept.mT @ (kept @ rest)  # once more: rounding would let found directions back in
+        rest = rest - kept.mT @ (
+            kept @ rest
+        )  # once more: rounding would let found directions back in
         if rest.norm() <= 1e-10 * images[-1].norm():
             break
         basis.append(rest / rest.norm())
@@ -121,7 +125,10 @@ def _newton(f: Function, best: Minimum) -> Minimum:
 
 def _lbfgs(f: Function, x: Vec, iterations: int) -> Minimum:
     """Nocedal's two loops over the last pairs (s, y), and the library's own search, begun at 1."""
-    search, pairs = LineSearch(Armijo(1e-4), Restart(), max_step=1.0, shrink=0.5, trials=40), list[tuple[Vec, Vec]]()
+    search, pairs = (
+        LineSearch(Armijo(1e-4), Restart(), max_step=1.0, shrink=0.5, trials=40),
+        list[tuple[Vec, Vec]](),
+    )
     phi, (value, g) = _objective(f, x), gradient(f, x)
     for k in range(iterations):
         d = _quasi_newton(g, pairs) if k else -g / max(1.0, float(g.norm()))

@@ -35,7 +35,9 @@ class Landscape:
         order = torch.randperm(population, generator=generator(task.seed, "theory")).tolist()
         clients = tuple(sorted(order[:most]))
         weights = task.algorithm.weighting(torch.tensor([task.federation.size(c) for c in clients]))
-        return Landscape(task, task.model.evaluating(), clients, tuple((weights / weights.sum()).tolist()))
+        return Landscape(
+            task, task.model.evaluating(), clients, tuple((weights / weights.sum()).tolist())
+        )
 
     def whole(self, client: int) -> Objective:
         """f_i as an objective on one batch of all its samples."""
@@ -102,7 +104,9 @@ class Landscape:
             g = gradient(self.loss(client), x)[1].double()
             total = total + weight * g
             squares.append(float(norm_sq(g)))
-        return float(norm_sq(total)), float(self.average(torch.tensor(squares, dtype=torch.float64)))
+        return float(norm_sq(total)), float(
+            self.average(torch.tensor(squares, dtype=torch.float64))
+        )
 
     def few(self, number: int) -> Sequence[int]:
         """Some of the clients, for what is costly."""

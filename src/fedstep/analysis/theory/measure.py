@@ -121,7 +121,11 @@ class Measured:
     @property
     def B(self) -> float:
         """The smallest B with mean |grad f_i|^2 <= B^2 |grad f|^2 at the points."""
-        ratios = [sqrt(p.slopes / p.slope) if p.slope > 0 else inf for p in self.points if p.slopes > 1e-24]
+        ratios = [
+            sqrt(p.slopes / p.slope) if p.slope > 0 else inf
+            for p in self.points
+            if p.slopes > 1e-24
+        ]
         return max(ratios, default=nan)
 
     @property
@@ -146,7 +150,11 @@ class Measured:
 
 
 def measure(
-    sim: Simulation, rounds: int, points: int, most: int, show: Callable[[Rounds], Rounds] = lambda rows: rows
+    sim: Simulation,
+    rounds: int,
+    points: int,
+    most: int,
+    show: Callable[[Rounds], Rounds] = lambda rows: rows,
 ) -> Measured:
     """Run and look: at `points` of the rounds, over at most `most` clients. `show` is told of the rounds as they pass."""
     for name, value in (("rounds", rounds), ("points", points), ("clients", most)):
@@ -163,15 +171,27 @@ def measure(
         looks[sent.round].add(land.whole(client).batch, sent.x, notes, c, shrink)
 
     watching = replace(
-        sim, executor=Watching(sim.executor, frozenset(when), look), every=rounds, train=False, test=None
+        sim,
+        executor=Watching(sim.executor, frozenset(when), look),
+        every=rounds,
+        train=False,
+        test=None,
     )
     found, curve, x = list[Point](), Curve(), start
     for x in _walk(
-        show(replace(watching, heldout=None).run(watching.begin(rounds), Store(), rounds)), start, land, best, curve
+        show(replace(watching, heldout=None).run(watching.begin(rounds), Store(), rounds)),
+        start,
+        land,
+        best,
+        curve,
     ):
         t = len(curve.f) - 1
         if t in looks or t == rounds:
-            found.append(_point(land, x, t, land.model.dim <= DENSE or t in (0, when[len(when) // 2], rounds)))
+            found.append(
+                _point(
+                    land, x, t, land.model.dim <= DENSE or t in (0, when[len(when) // 2], rounds)
+                )
+            )
     least, client_gap, batch_gap, asked = _gaps(land, x, best)
     sizes = [task.federation.size(i) for i in range(len(task.federation))]
     return Measured(
@@ -194,7 +214,9 @@ def measure(
     )
 
 
-def _walk(rows: Rounds, start: Vec, land: Landscape, best: Minimum | None, curve: Curve) -> Iterator[Vec]:
+def _walk(
+    rows: Rounds, start: Vec, land: Landscape, best: Minimum | None, curve: Curve
+) -> Iterator[Vec]:
     """w_0, w_1, ...; each is noted in the curve before it is yielded."""
 
     def note(x: Vec) -> None:
@@ -225,7 +247,9 @@ def _armijo(local: LocalSolver) -> tuple[float, float]:
     if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
         return nan, 0.0
     grid = isinstance(local.direction, Steepest) and isinstance(step.reference, Current)
-    grid = grid and not step.largest and step.proposal is None  # other proposals shrink by factors of their own
+    grid = (
+        grid and not step.largest and step.proposal is None
+    )  # other proposals shrink by factors of their own
     return step.condition.c, step.shrink if grid else 0.0
 
 
@@ -238,14 +262,18 @@ def _batch(land: Landscape, client: int) -> Batch:
     task, x = land.task, land.model.init()
     index = task.batches(client, 0)[0]
     seed = torch.tensor(task.step_seed(client, 0, 0))
-    return task.gather(index, torch.tensor(len(index) / task.federation.size(client)), seed, None, x)
+    return task.gather(
+        index, torch.tensor(len(index) / task.federation.size(client)), seed, None, x
+    )
 
 
 def _point(land: Landscape, x: Vec, t: int, curved: bool) -> Point:
     asked = _asked(land) if curved else ()
     clients = tuple(spectrum(land.loss(c), x, c) for c in asked)
     batches = tuple(
-        spectrum(land.on(_batch(land, c)), x, c) for c in asked if land.task.plan.length(land.task.federation.size(c))
+        spectrum(land.on(_batch(land, c)), x, c)
+        for c in asked
+        if land.task.plan.length(land.task.federation.size(c))
     )
     mean = spectrum(land.mean, x) if land.model.dim <= DENSE else None
     return Point(t, *land.slopes(x), clients, batches, mean)
@@ -254,7 +282,9 @@ def _point(land: Landscape, x: Vec, t: int, curved: bool) -> Point:
 def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> tuple[float, float, float, int]:
     """Mean of the clients' lowest values; how far they are above it at one common point; the same for batches."""
     asked, at = _asked(land), end if best is None else best.x
-    sizes = land.task.algorithm.weighting(torch.tensor([land.task.federation.size(c) for c in asked]))
+    sizes = land.task.algorithm.weighting(
+        torch.tensor([land.task.federation.size(c) for c in asked])
+    )
     least, clients, batches = [], [], []
     for c in asked:
         f, own = land.loss(c), land.on(_batch(land, c))
@@ -265,5 +295,8 @@ def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> tuple[float, float
         clients.append(here - lowest)
         batches.append(there - min(minimise(own, at).value, there))
     weights = sizes / sizes.sum()
-    averages = [float((weights * torch.tensor(v, dtype=torch.float64)).sum()) for v in (least, clients, batches)]
+    averages = [
+        float((weights * torch.tensor(v, dtype=torch.float64)).sum())
+        for v in (least, clients, batches)
+    ]
     return averages[0], averages[1], averages[2], len(asked)

@@ -23,7 +23,9 @@ def chosen(study: Study, wanted: Sequence[str], home: Path) -> list[tuple[str, s
     """Labels and specs: those asked for, by label or as a call; else every line search, else the first method."""
     if wanted:
         return [_named(study, name, home) for name in wanted]
-    searching = [m for m in study.methods if not m.grid and isinstance(build(m.spec).local.step, LineSearch)]
+    searching = [
+        m for m in study.methods if not m.grid and isinstance(build(m.spec).local.step, LineSearch)
+    ]
     return [_ready(m, home) for m in searching or study.methods[:1]]
 
 
@@ -36,7 +38,9 @@ def _named(study: Study, name: str, home: Path) -> tuple[str, str]:
     except InputError as error:
         if "(" in name:
             raise
-        raise InputError(f"--method {name}: {unknown('label', name, list(labels))}, or give a call") from error
+        raise InputError(
+            f"--method {name}: {unknown('label', name, list(labels))}, or give a call"
+        ) from error
     return name, name
 
 
@@ -76,7 +80,13 @@ def write(home: Path, study: Study, found: Sequence[Finding]) -> tuple[Path, Pat
     home.mkdir(parents=True, exist_ok=True)
     data, shown = home / "theory.json", home / "theory.html"
     write_json(
-        data, {"study": study.name, "title": study.title, "scale": study.scale, "methods": [record(f) for f in found]}
+        data,
+        {
+            "study": study.name,
+            "title": study.title,
+            "scale": study.scale,
+            "methods": [record(f) for f in found],
+        },
     )
     write_text(shown, sheet(f"{study.title}: theorems and measurements", list(found)))
     return data.resolve(), shown.resolve()

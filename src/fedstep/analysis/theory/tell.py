@@ -12,7 +12,16 @@ from typing import Any
 from fedstep.algorithm import Algorithm
 from fedstep.analysis.theory import bounds
 from fedstep.analysis.theory.measure import Measured
-from fedstep.analysis.theory.theorems import Check, Claim, Setup, checks, claims, lemmas, not_covered, strong_convexity
+from fedstep.analysis.theory.theorems import (
+    Check,
+    Claim,
+    Setup,
+    checks,
+    claims,
+    lemmas,
+    not_covered,
+    strong_convexity,
+)
 from fedstep.report.page import page
 from fedstep.report.runs import html_table, legend
 from fedstep.report.svg import Series, chart
@@ -70,30 +79,54 @@ def _standing(claim: Claim, known: Mapping[str, Check]) -> str:
 
 def _quantities(found: Finding) -> list[tuple[str, str, str]]:
     m, s = found.measured, found.setup
-    how = "whole Hessians at the visited points" if m.exact else "Lanczos at the visited points: a lower bound"
+    how = (
+        "whole Hessians at the visited points"
+        if m.exact
+        else "Lanczos at the visited points: a lower bound"
+    )
     mu, why = strong_convexity(m, s)
     rows = [
         ("L of clients", number(m.smooth["clients"]), f"largest curvature of an f_i; {how}"),
         ("L of batches", number(m.smooth["batches"]), f"of a batch; {how}"),
-        ("L along the steps", number(m.smooth["steps"]), "largest |g(x+) - g(x)| / |x+ - x| on a batch: a lower bound"),
+        (
+            "L along the steps",
+            number(m.smooth["steps"]),
+            "largest |g(x+) - g(x)| / |x+ - x| on a batch: a lower bound",
+        ),
         (
             "L by searches",
             number(m.smooth["searches"]),
             "2 (1 - c) shrink / eta of a search that had to shrink: a lower bound",
         ),
         ("mu of clients", "undefined" if mu is None else number(mu), why),
-        ("mu of f", number(m.lowest_mean), "least curvature of f at the visited points, where the model is tiny"),
+        (
+            "mu of f",
+            number(m.lowest_mean),
+            "least curvature of f at the visited points, where the model is tiny",
+        ),
         (
             "kappa",
             number(m.kappa),
             "largest of the rounds' sum |f_xi - f_i| / sum eta^2 |g|^2, failed searches left out",
         ),
-        ("client gap", number(m.client_gap), f"mean of f_i - min f_i at {_where(m)}, {_sample(m)}: an estimate"),
+        (
+            "client gap",
+            number(m.client_gap),
+            f"mean of f_i - min f_i at {_where(m)}, {_sample(m)}: an estimate",
+        ),
         ("batch gap", number(m.batch_gap), "the same on the clients' first batches"),
         ("least batch loss", number(m.floor), "seen before or after a step"),
-        ("B", number(m.B), "smallest with mean |grad f_i|^2 <= B^2 |grad f|^2 at the visited points (G = 0)"),
+        (
+            "B",
+            number(m.B),
+            "smallest with mean |grad f_i|^2 <= B^2 |grad f|^2 at the visited points (G = 0)",
+        ),
         ("G", number(m.G), "smallest with mean |grad f_i|^2 <= G^2 + |grad f|^2 there (B = 1)"),
-        ("client drift", number(max((k.drift for k in m.looks), default=nan)), "largest mean |x_k - w|^2 of a round"),
+        (
+            "client drift",
+            number(max((k.drift for k in m.looks), default=nan)),
+            "largest mean |x_k - w|^2 of a round",
+        ),
         ("shortest step", number(min((k.shortest for k in m.looks), default=nan)), _shortest(m, s)),
         (
             "f, first to last",
@@ -129,7 +162,9 @@ def _descent(m: Measured) -> str:
 
 
 def _lowest(m: Measured) -> str:
-    return f"lowest value found: an upper bound; |grad f| = {m.best.slope:.2g} there" if m.best else ""
+    return (
+        f"lowest value found: an upper bound; |grad f| = {m.best.slope:.2g} there" if m.best else ""
+    )
 
 
 def notes(found: Finding) -> list[str]:
@@ -138,15 +173,25 @@ def notes(found: Finding) -> list[str]:
     said = []
     reasons = not_covered(found.algorithm)
     if reasons:
-        said.append(f"The theorems do not cover this method: {', '.join(reasons)}. Nothing is bounded.")
+        said.append(
+            f"The theorems do not cover this method: {', '.join(reasons)}. Nothing is bounded."
+        )
     if m.clients < m.population:
         said.append(f"f is the mean over a sample of {m.clients} of the {m.population} clients.")
     if not (m.full_rounds and m.full_gradients) and not reasons:
-        what = [w for w, full in (("clients", m.full_rounds), ("batches", m.full_gradients)) if not full]
-        said.append(f"{' and '.join(what).capitalize()} are sampled: the bounds are on expectations, this is one run.")
+        what = [
+            w for w, full in (("clients", m.full_rounds), ("batches", m.full_gradients)) if not full
+        ]
+        said.append(
+            f"{' and '.join(what).capitalize()} are sampled: the bounds are on expectations, this is one run."
+        )
     if not reasons and s is not None:
-        said.append("L is what was seen and may be larger elsewhere; the bounds are computed with it.")
-        said.append("The non-convex theorems have a right side that does not depend on T: they state no rate.")
+        said.append(
+            "L is what was seen and may be larger elsewhere; the bounds are computed with it."
+        )
+        said.append(
+            "The non-convex theorems have a right side that does not depend on T: they state no rate."
+        )
     if s is not None and s.extrapolates and not reasons:
         said.append(
             "The printed bounds of FedExpSLS improve with the largest eta_g, which is wrong: here 1 stands for it."
@@ -196,7 +241,9 @@ def record(found: Finding) -> dict[str, Any]:
             }
             for x in m.looks
         ],
-        "points": [{"round": p.round, "slope_sq": p.slope, "slopes_sq": p.slopes} for p in m.points],
+        "points": [
+            {"round": p.round, "slope_sq": p.slope, "slopes_sq": p.slopes} for p in m.points
+        ],
         "hypotheses": {name: asdict(check) for name, check in known.items()},
         "bounds": [{**asdict(c), "ratio": c.ratio, "failing": c.broken(known)} for c in said],
         "curve": asdict(m.curve),
@@ -232,6 +279,14 @@ def _charts(found: Finding) -> list[str]:
     gap = [v - m.best.value for v in m.curve.f_mean[1:]]
     proved = [bounds.convex(s.c, s.eta_g, low, t, m.D2) for t in T]
     printed = [bounds.printed_convex(left, s.eta_g, m.steps, m.L, s.max_step, t, m.D2) for t in T]
-    lines = [("measured", gap, False), ("proved bound", proved, True), ("printed bound", printed, True)]
-    drawn = [Series(n, T, v, i, dashed=d) for i, (n, v, d) in enumerate(lines) if any(isfinite(x) and x > 0 for x in v)]
+    lines = [
+        ("measured", gap, False),
+        ("proved bound", proved, True),
+        ("printed bound", printed, True),
+    ]
+    drawn = [
+        Series(n, T, v, i, dashed=d)
+        for i, (n, v, d) in enumerate(lines)
+        if any(isfinite(x) and x > 0 for x in v)
+    ]
     return [chart(drawn, "f at the mean of the iterates, less f*", "round", "gap", False, True)]

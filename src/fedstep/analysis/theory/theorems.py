@@ -50,7 +50,15 @@ class Setup:
         shrink = 1 / (1 + step.tolerance) if step.largest else step.shrink
         start = step.max_step if step.start is None else step.start
         l2 = sum(t.weight for t in alg.local.terms if isinstance(t, L2))
-        return Setup(step.condition.c, step.max_step, start, shrink, eta_g, isinstance(server, Extrapolate), l2)
+        return Setup(
+            step.condition.c,
+            step.max_step,
+            start,
+            shrink,
+            eta_g,
+            isinstance(server, Extrapolate),
+            l2,
+        )
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,9 @@ class Claim:
 
     def broken(self, checks: Mapping[str, Check]) -> list[str]:
         """The hypotheses that do not hold, or of which nothing is known."""
-        return [checks[n].what for n in self.needs if n in checks and checks[n].holds in (NO, UNKNOWN)]
+        return [
+            checks[n].what for n in self.needs if n in checks and checks[n].holds in (NO, UNKNOWN)
+        ]
 
 
 def not_covered(alg: Algorithm) -> list[str]:
@@ -103,7 +113,9 @@ def not_covered(alg: Algorithm) -> list[str]:
 
 def _of_the_search(step: LineSearch) -> list[str]:
     """Parts of a search for which `smallest_step` is not proved: every search must begin at `low` or above, on a grid."""
-    grown = isinstance(step.reset, Keep | Restart) or (isinstance(step.reset, Grow) and step.reset.factor >= 1)
+    grown = isinstance(step.reset, Keep | Restart) or (
+        isinstance(step.reset, Grow) and step.reset.factor >= 1
+    )
     parts = {
         "condition": (step.condition, isinstance(step.condition, Armijo)),
         "reference": (step.reference, isinstance(step.reference, Current)),
@@ -123,7 +135,12 @@ def strong_convexity(m: Measured, s: Setup | None) -> tuple[float | None, str]:
         return m.lowest, "least curvature of a client or batch at the visited points"
     if s is not None and s.l2 > 0 and convex == YES:
         return s.l2, "weight of the L2 term: a lower bound"
-    return None, "a client or batch has a flat direction" if m.exact else "no L2 term, and the model is not tiny"
+    return (
+        None,
+        "a client or batch has a flat direction"
+        if m.exact
+        else "no L2 term, and the model is not tiny",
+    )
 
 
 def convexity(m: Measured) -> tuple[str, str]:
@@ -151,7 +168,9 @@ def interpolation(m: Measured) -> tuple[str, str]:
 def checks(m: Measured, s: Setup) -> dict[str, Check]:
     """The hypotheses of all theorems by name."""
     K, L, kappa = m.steps, m.L, m.kappa if m.kappa == m.kappa else 0.0
-    limit, safe = (f(s.c, s.eta_g, K, L, kappa) for f in (bounds.step_limit, bounds.safe_step_limit))
+    limit, safe = (
+        f(s.c, s.eta_g, K, L, kappa) for f in (bounds.step_limit, bounds.safe_step_limit)
+    )
     top = bounds.kappa_limit(s.c, s.max_step)
     mu, why = strong_convexity(m, s)
     low_mean = m.lowest_mean
@@ -161,10 +180,16 @@ def checks(m: Measured, s: Setup) -> dict[str, Check]:
     step = "by its rule" if s.extrapolates else f"{s.eta_g:g}"
     return {
         "convex": Check("convex", "every f_i convex", said, convex),
-        "interpolation": Check("interpolation", "one point minimises all clients and batches", gaps, common),
+        "interpolation": Check(
+            "interpolation", "one point minimises all clients and batches", gaps, common
+        ),
         "c": Check("c", "c > 1/2", f"c = {s.c:g}", _word(s.c > 0.5)),
-        "eta_g": Check("eta_g", "0 < eta_g <= 1, or extrapolation", step, _word(s.extrapolates or s.eta_g <= 1)),
-        "failed": Check("searches", "no failed search", f"{m.failed} failed", NO if m.failed else SEEN),
+        "eta_g": Check(
+            "eta_g", "0 < eta_g <= 1, or extrapolation", step, _word(s.extrapolates or s.eta_g <= 1)
+        ),
+        "failed": Check(
+            "searches", "no failed search", f"{m.failed} failed", NO if m.failed else SEEN
+        ),
         "mu": Check("mu", "mu > 0", why if mu is None else f"mu = {mu:.4g}", _word(mu is not None)),
         "mean_mu": Check(
             "mu of f",
@@ -184,7 +209,12 @@ def checks(m: Measured, s: Setup) -> dict[str, Check]:
             f"{s.max_step:g}",
             _word(s.max_step < safe),
         ),
-        "kappa": Check("kappa", f"below c / (2 max_step) = {top:.3g}", f"{m.kappa:.3g}", _word(not kappa >= top)),
+        "kappa": Check(
+            "kappa",
+            f"below c / (2 max_step) = {top:.3g}",
+            f"{m.kappa:.3g}",
+            _word(not kappa >= top),
+        ),
     }
 
 
@@ -203,7 +233,10 @@ def claims(m: Measured, s: Setup) -> list[Claim]:
 
     gap = m.curve.f_mean[-1] - (m.best.value if m.best else nan)
     far = m.curve.distance[-1]
-    flat = bounds.printed_convex(c_left, s.eta_g, K, L, s.max_step, T, D2), bounds.convex(c, s.eta_g, low, T, D2)
+    flat = (
+        bounds.printed_convex(c_left, s.eta_g, K, L, s.max_step, T, D2),
+        bounds.convex(c, s.eta_g, low, T, D2),
+    )
     curved = (
         bounds.printed_strongly(mu, s.eta_g, K, s.max_step, T, D2),
         bounds.strongly(mu, s.eta_g, K, low, T, D2) if s.c > 0.5 else nan,
@@ -213,14 +246,32 @@ def claims(m: Measured, s: Setup) -> list[Claim]:
     found = [
         Claim(f"{name}, convex", "printed", value, flat[0], gap, (*common, "limit", "kappa")),
         Claim(f"{name}, convex", "proved", value, flat[1], gap, proved),
-        Claim(f"{name}, strongly convex", "printed", distance, curved[0], far, (*common, "mu", "safe", "kappa")),
+        Claim(
+            f"{name}, strongly convex",
+            "printed",
+            distance,
+            curved[0],
+            far,
+            (*common, "mu", "safe", "kappa"),
+        ),
         Claim(f"{name}, strongly convex", "proved", distance, curved[1], far, (*proved, "mu")),
-        Claim(f"{name}, strongly convex mean", "proved", distance, curved[2], far, (*proved, "mean_mu")),
+        Claim(
+            f"{name}, strongly convex mean",
+            "proved",
+            distance,
+            curved[2],
+            far,
+            (*proved, "mean_mu"),
+        ),
     ]
     if m.population == 1 and not s.extrapolates and s.eta_g == 1 and K == 1:
         sgd, theorem = ("convex", "interpolation", "c"), "SGD, Theorem 1"
-        found.append(Claim(theorem, "printed", value, bounds.printed_sgd(c, s.max_step, T, D2), gap, sgd))
-        found.append(Claim(theorem, "proved", value, bounds.sgd(c, low, T, D2), gap, (*sgd, "failed")))
+        found.append(
+            Claim(theorem, "printed", value, bounds.printed_sgd(c, s.max_step, T, D2), gap, sgd)
+        )
+        found.append(
+            Claim(theorem, "proved", value, bounds.sgd(c, low, T, D2), gap, (*sgd, "failed"))
+        )
     return found
 
 
@@ -232,7 +283,9 @@ def lemmas(m: Measured, s: Setup) -> list[Claim]:
         ("lemma: gradients", "mean |grad f_i|^2"): [
             (bounds.gradients(s.c, low, gaps[p.round]), p.slopes) for p in m.points
         ],
-        ("lemma: drift by steps", "mean |x_k - w|^2"): [(look.limit, look.drift) for look in m.looks],
+        ("lemma: drift by steps", "mean |x_k - w|^2"): [
+            (look.limit, look.drift) for look in m.looks
+        ],
         ("lemma: drift by f", "mean |x_k - w|^2"): [
             (bounds.drift(s.c, m.steps, s.max_step, gaps[look.round]), look.drift)
             for look in m.looks
@@ -244,7 +297,9 @@ def lemmas(m: Measured, s: Setup) -> list[Claim]:
         usable = [(bound, value) for bound, value in each if value > 0 and bound > 0]
         if usable:
             bound, value = max(usable, key=lambda pair: pair[1] / pair[0])
-            found.append(Claim(name, "proved", on, bound, value, ("failed",) if "drift" in name else ()))
+            found.append(
+                Claim(name, "proved", on, bound, value, ("failed",) if "drift" in name else ())
+            )
     return found
 
 

@@ -54,7 +54,9 @@ class Watched(StepRule):
     def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
         return self.rule.begin(x, shared, memory)
 
-    def search(self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State) -> tuple[Outcome, dict[str, Tensor]]:
+    def search(
+        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, dict[str, Tensor]]:
         out, after = self.rule.search(phi, x, f, g, d, state)
         self.notes.append(Seen(phi, x, f, g, d, out))
         return out, after
@@ -101,7 +103,9 @@ class Sums:
     forced: float = 0.0  # largest smoothness that a search proves by having to shrink
     shortest: float = inf  # step taken
     floor: float = inf  # least batch loss
-    drifts: list[float] = field(default_factory=list)  # mean over the steps of |x_k - w|^2, per client
+    drifts: list[float] = field(
+        default_factory=list
+    )  # mean over the steps of |x_k - w|^2, per client
     limits: list[float] = field(default_factory=list)  # what Armijo's condition lets it be
 
     @property
@@ -117,7 +121,9 @@ class Sums:
     def limit(self) -> float:
         return sum(self.limits) / len(self.limits) if self.limits else nan
 
-    def add(self, whole: Batch, anchor: Vec, notes: Sequence[Seen], c: float, shrink: float = 0.0) -> None:
+    def add(
+        self, whole: Batch, anchor: Vec, notes: Sequence[Seen], c: float, shrink: float = 0.0
+    ) -> None:
         """The steps of one client; `whole` holds all its samples, shrink is 0 where no backtracking is done."""
         path, drift, limit = 0.0, 0.0, 0.0
         for k, seen in enumerate(notes):
@@ -129,7 +135,9 @@ class Sums:
                 self.failed += int(seen.out.failed)
                 continue
             path += self._step(whole, seen, step, c)
-            if shrink and int(seen.out.trials) > 1:  # step / shrink was refused, so 2 (1 - c) / L is less
+            if (
+                shrink and int(seen.out.trials) > 1
+            ):  # step / shrink was refused, so 2 (1 - c) / L is less
                 self.forced = max(self.forced, 2 * (1 - c) * shrink / step)
         if notes:
             self.drifts.append(drift / len(notes))
