@@ -107,10 +107,10 @@ class Task:
         """Client by client, so that the random numbers do not depend on who else is in the block."""
         if seed.dim() == 0:
             return transform(fields, generator(int(seed), "augment"))
-        each = [
-            transform(row, generator(int(s), "augment"))
-            for s, *row in zip(seed, *fields, strict=True)
-        ]  # type: ignore[arg-type]
+        each = []
+        for client_seed, *client_fields in zip(seed, *fields, strict=True):
+            draw = generator(int(client_seed), "augment")
+            each.append(transform(tuple(client_fields), draw))
         return tuple(torch.stack(column) for column in zip(*each, strict=True))
 
 
