@@ -12,7 +12,8 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec, lift, prefixed, under
+from fedstep.core.nested import NestedState
+from fedstep.core.vec import Scalar, State, Vec, lift
 from fedstep.steps.cadence import Always, Cadence
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.proposals import Proposal
@@ -22,6 +23,16 @@ from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
 from fedstep.steps.trial import Bracket, Ended, Point, Took, Trial
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
+
+
+@dataclass(frozen=True)
+class SearchState(NestedState):
+    """What a search knows when it begins: the step it starts from, and what its parts remember."""
+
+    step: Scalar
+    reset: State
+    reference: State
+    cadence: State
 
 
 @dataclass(frozen=True)
@@ -111,12 +122,13 @@ class LineSearch(StepRule):
             )
 
     def init(self, x: Vec) -> dict[str, Tensor]:
-        return {
-            "step": x.new_full(x.shape[:-1], self._start()),
-            **prefixed("reset.", self.reset.init(x)),
-            **prefixed("reference.", self.reference.init(x)),
-            **prefixed("cadence.", self.cadence.init(x)),
-        }
+        state = SearchState(
+            step=x.new_full(x.shape[:-1], self._start()),
+            reset=self.reset.init(x),
+            reference=self.reference.init(x),
+            cadence=self.cadence.init(x),
+        )
+        return state.flat()
 
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
         return {"start": x.new_tensor(self._start())} if self.share else {}
@@ -138,10 +150,9 @@ class LineSearch(StepRule):
     def search(
         self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
     ) -> tuple[Outcome, dict[str, Tensor]]:
-        slope, start, last = phi.slope(g, d), torch.full_like(f, self._start()), state["step"]
-        guesses, lines, times = (
-            under(part, state) for part in ("reset.", "reference.", "cadence.")
-        )
+        slope, start = phi.slope(g, d), torch.full_like(f, self._start())
+        before = SearchState.of(state)
+        last, guesses, lines, times = before.step, before.reset, before.reference, before.cadence
         first = start
         if not self.largest:
             first = self.reset(Point(f, slope, last, start, phi.share, self.shrink), guesses).clamp(
@@ -169,16 +180,14 @@ class LineSearch(StepRule):
         kept = torch.where(trust | (still & (first == 0)), last, torch.where(still, first, kept))
         seen = _where(due, seen, lines)
         took = Took(found.trials, found.step, (found.value - f) / (found.step * slope))
-        after = {
-            "step": kept,
-            **prefixed("reset.", _where(begin, self.reset.after(took, guesses), guesses)),
-            **prefixed(
-                "reference.",
-                _where(found.step > 0, self.reference.after(f - found.value, seen), seen),
-            ),
-            **prefixed("cadence.", _where(begin, self.cadence.after(step, times), times)),
-        }
-        return Outcome(torch.where(trust, first, step), found.trials, failed, found.slopes), after
+        after = SearchState(
+            step=kept,
+            reset=_where(begin, self.reset.after(took, guesses), guesses),
+            reference=_where(found.step > 0, self.reference.after(f - found.value, seen), seen),
+            cadence=_where(begin, self.cadence.after(step, times), times),
+        )
+        taken = torch.where(trust, first, step)
+        return Outcome(taken, found.trials, failed, found.slopes), after.flat()
 
     def _start(self) -> float:
         return self.max_step if self.start is None else self.start

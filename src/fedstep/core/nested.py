@@ -1,0 +1,84 @@
+"""States made of parts: code reads fields, disk and wire hold one flat dictionary with dotted names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields
+from typing import Any, Self
+
+from torch import Tensor
+
+from fedstep.core.vec import State, put, take
+
+
+def part(state: State, name: str) -> dict[str, Tensor]:
+    """What a flat state holds of one part; nothing where the part is absent.
+
+    >>> part({"step": 1, "reset.trials": 2, "reset.limit": 3}, "reset")
+    {'trials': 2, 'limit': 3}
+    """
+    prefix = name + "."
+    inside = {}
+    for key, value in state.items():
+        if key.startswith(prefix):
+            inside[key.removeprefix(prefix)] = value
+    return inside
+
+
+def join(**parts: State | Tensor) -> dict[str, Tensor]:
+    """Parts as one flat state, the inverse of `part`; a tensor keeps its name as it is.
+
+    >>> join(step=1, reset={"trials": 2})
+    {'step': 1, 'reset.trials': 2}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in parts.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+@dataclass(frozen=True, eq=False)  # tensors do not compare to one truth value
+class NestedState:
+    """Base of the states whose parts are states: a field annotated `State` is a part, any other is one tensor.
+
+        @dataclass(frozen=True)
+        class SearchState(NestedState):
+            step: Scalar
+            reset: State
+
+        SearchState.of({"step": s, "reset.trials": t}).reset["trials"] is t
+
+    `of` takes what it has fields for and leaves the rest: one flat dictionary may serve several owners.
+    """
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        """The parts of a flat state; a part that is absent is empty, a tensor that is absent is a KeyError."""
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            if _is_part(field):
+                values[field.name] = part(state, field.name)
+            else:
+                values[field.name] = state[field.name]
+        return cls(**values)
+
+    def flat(self) -> dict[str, Tensor]:
+        """One dictionary with dotted names, as it is saved and sent."""
+        return join(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def take(self, rows: Tensor) -> Self:
+        """The rows (clients) of every tensor."""
+        return self.of(take(self.flat(), rows))
+
+    def put(self, rows: Tensor, new: Self) -> Self:
+        """With the given rows replaced by `new`; the input is left untouched."""
+        return self.of(put(self.flat(), rows, new.flat()))
+
+
+def _is_part(field: Field[Any]) -> bool:
+    # An annotation is a text where its module imports `annotations` from the future: to resolve it
+    # at every local step would cost more than the step.
+    return field.type in (State, "State")
