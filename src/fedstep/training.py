@@ -10,7 +10,6 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,10 +26,11 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, fields_of
 from fedstep.data.plan import Plan
+from fedstep.execute.base import Executor, Local
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes, one_thread
 from fedstep.execute.store import store_for
-from fedstep.execute.task import Executor, Local, Task
+from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
 from fedstep.report.runs import write_report
@@ -146,7 +146,7 @@ def fit(
         series = show(series, rounds, name)
     metrics: list[RoundReport] = []
     server = simulation.begin(rounds)
-    with scratch, one_thread(), who if isinstance(who, Processes) else nullcontext():
+    with scratch, one_thread(), who:
         for server, row in series:  # noqa: B007
             metrics.append(row)
             if journal is not None:

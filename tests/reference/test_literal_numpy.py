@@ -206,16 +206,16 @@ def adaptive(name: str, eta: float, beta1: float, beta2: float, tau: float) -> S
 
 
 @dataclass
-class Watched:
+class Watched(Executor):
     """An executor whose updates are kept."""
 
     executor: Executor
     updates: list[list[Update]] = field(default_factory=list)
 
     def __call__(
-        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store
+        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
     ) -> Iterator[Update]:
-        self.updates.append(list(self.executor(task, sent, cohort, store)))
+        self.updates.append(list(self.executor(task, sent, cohort, store, probe)))
         return iter(self.updates[-1])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
+from fedstep.execute.base import Local
 from fedstep.execute.cohort import Cohort
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.task import Local
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
 

@@ -13,8 +13,9 @@ from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
+from fedstep.execute.base import Local
 from fedstep.execute.spans import Spans, pays, spans
-from fedstep.execute.task import Local, Task
+from fedstep.execute.task import Task
 
 
 @dataclass(frozen=True)

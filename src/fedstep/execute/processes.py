@@ -17,9 +17,10 @@ import torch
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
+from fedstep.execute.base import Executor, Local, blame
 from fedstep.execute.lifeline import die_with_parent
 from fedstep.execute.store import Store
-from fedstep.execute.task import Local, Task, blame
+from fedstep.execute.task import Task
 from fedstep.execute.wire import Poster, dumps, loads
 
 PIECES = 8  # messages a worker and round where jobs are many: few enough to be cheap, many enough to balance
@@ -47,7 +48,7 @@ class Worker:
 
 
 @dataclass
-class Processes:
+class Processes(Executor):
     """Run another executor's jobs in `workers` processes, the largest jobs first, whoever is free taking the next.
 
     The jobs are cut and their updates summed exactly as the executor alone does it, so the bits are the same. Data are shared
@@ -95,6 +96,10 @@ class Processes:
             raise
         self.idle += max(0.0, self.workers * (perf_counter() - begun) - (self.busy - before))
 
+    @property
+    def cut(self) -> str:
+        return self.inner.cut
+
     def close(self) -> None:
         """End the workers."""
         for worker in self.crew:
@@ -104,12 +109,6 @@ class Processes:
             worker.process.join()
         self.crew.clear()
         self._task = self._poster = None
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _ready(self, task: Task, sent: Broadcast) -> None:
         if self._task is not task or self._poster is None or not self._poster.fits(sent):

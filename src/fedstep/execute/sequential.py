@@ -11,7 +11,8 @@ from torch import Tensor
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
-from fedstep.execute.task import Local, Task
+from fedstep.execute.base import Local
+from fedstep.execute.task import Task
 
 
 @dataclass(frozen=True)

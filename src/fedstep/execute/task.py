@@ -1,22 +1,18 @@
-"""What an executor is given: the task, the model sent, the clients, and their memories."""
+"""What does not change from round to round, and the batches that come of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Algorithm, Broadcast, Update
+from fedstep.algorithm import Algorithm
 from fedstep.core.seeds import generator, key
 from fedstep.core.types import Batch, Forward
-from fedstep.core.vec import State
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import InOrder, Plan
-from fedstep.execute.store import Store
 from fedstep.models.flat import FlatModel
 
 
@@ -112,49 +108,3 @@ class Task:
             draw = generator(int(client_seed), "augment")
             each.append(transform(tuple(client_fields), draw))
         return tuple(torch.stack(column) for column in zip(*each, strict=True))
-
-
-class Executor(Protocol):
-    """Who runs the clients of a round, and where."""
-
-    def __call__(
-        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
-    ) -> Iterator[Update]:
-        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their gradients instead."""
-        ...
-
-
-class Local:
-    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is run."""
-
-    def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
-        """The cohort cut into jobs, always in the same way, whoever will run them."""
-        raise NotImplementedError
-
-    def run(
-        self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool
-    ) -> Update:
-        """One job; memories have the clients on their first axis, also in the update."""
-        raise NotImplementedError
-
-    def __call__(
-        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
-    ) -> Iterator[Update]:
-        for clients in self.jobs(task, cohort):
-            with blame(clients, sent.round):
-                memory = store.load(task, sent, clients)
-                update = self.run(task, sent, clients, memory, probe)
-                store.save(clients, {**memory, **update.memory})
-            yield update
-
-
-@contextmanager
-def blame(clients: Sequence[int], round: int) -> Iterator[None]:
-    """Add to whatever is raised inside where it happened."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(
-            f"in round {round}, client{'s' if len(clients) > 1 else ''} {', '.join(map(str, clients))}"
-        )
-        raise

@@ -18,10 +18,11 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.core.vec import Vec
+from fedstep.execute.base import Executor
 from fedstep.execute.clock import Clock
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
-from fedstep.execute.task import Executor, Task
+from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients
 from fedstep.run.record import RoundReport, Scores, report

@@ -13,9 +13,10 @@ from fedstep.algorithm import Broadcast, Update
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Batch
 from fedstep.core.vec import Scalar, State, Vec, norm_sq, scale
+from fedstep.execute.base import Executor
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
-from fedstep.execute.task import Executor, Task
+from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
 from fedstep.steps.rule import Outcome, Phi, StepRule
@@ -69,7 +70,7 @@ class Watched(StepRule):
 
 
 @dataclass(frozen=True)
-class Watching:
+class Watching(Executor):
     """An executor that runs the clients of some rounds one by one and shows their steps; the others as the inner one does."""
 
     inner: Executor

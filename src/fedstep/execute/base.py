@@ -1,0 +1,99 @@
+"""What every executor is: something that runs the clients of a round, and that is closed when the run is over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+from fedstep.algorithm import Broadcast, Update
+from fedstep.core.vec import State
+from fedstep.execute.store import Store
+from fedstep.execute.task import Task
+
+
+class Executor(ABC):
+    """Who runs the clients of a round, and where.
+
+    Use it in a `with`, or close it, when the run is over. A closed executor can be called again: it takes up anew what it
+    needs.
+    """
+
+    @abstractmethod
+    def __call__(
+        self,
+        task: Task,
+        sent: Broadcast,
+        cohort: Sequence[int],
+        store: Store,
+        probe: bool = False,
+    ) -> Iterator[Update]:
+        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their gradients instead."""
+
+    @property
+    def cut(self) -> str:
+        """How the cohort is cut into updates. Bits depend on this, and on nothing else that an executor is."""
+        return repr(self)
+
+    def close(self) -> None:
+        """Let go of what this executor holds besides memory of this process: nothing, where a leaf does not say otherwise."""
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Local(Executor):
+    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is run."""
+
+    @abstractmethod
+    def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
+        """The cohort cut into jobs, always in the same way, whoever will run them."""
+
+    @abstractmethod
+    def run(
+        self,
+        task: Task,
+        sent: Broadcast,
+        clients: Sequence[int],
+        memory: State,
+        probe: bool,
+    ) -> Update:
+        """One job; memories have the clients on their first axis, also in the update."""
+
+    def __call__(
+        self,
+        task: Task,
+        sent: Broadcast,
+        cohort: Sequence[int],
+        store: Store,
+        probe: bool = False,
+    ) -> Iterator[Update]:
+        for clients in self.jobs(task, cohort):
+            with blame(clients, sent.round):
+                memory = store.load(task, sent, clients)
+                update = self.run(task, sent, clients, memory, probe)
+                store.save(clients, {**memory, **update.memory})
+            yield update
+
+
+@contextmanager
+def blame(clients: Sequence[int], round: int) -> Iterator[None]:
+    """Add to whatever is raised inside where it happened."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in round {round}, {named_clients(clients)}")
+        raise
+
+
+def named_clients(clients: Sequence[int]) -> str:
+    """The clients of a job as an error message names them: `client 3`, `clients 3, 5`."""
+    numbers = ", ".join(map(str, clients))
+    if len(clients) == 1:
+        return f"client {numbers}"
+    return f"clients {numbers}"
