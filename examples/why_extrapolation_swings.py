@@ -23,7 +23,7 @@ from fedstep.data.tasks import load
 from fedstep.execute import Cohort, Store, Task
 from fedstep.models.named import named
 from fedstep.run.evaluate import evaluate, loss_over_clients
-from fedstep.server.clients import Uniform
+from fedstep.server.sampling import Uniform
 
 ETAS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 

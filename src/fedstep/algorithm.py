@@ -14,10 +14,10 @@ from fedstep.core.vec import State, Vec, finite, lift, prefixed, under
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import Trace
-from fedstep.server.clients import Equal, Weighting
 from fedstep.server.codecs import Codec, Plain
 from fedstep.server.readouts import Last, Readout
 from fedstep.server.rules import ServerRule, Step
+from fedstep.server.weighting import Equal, Weighting
 
 
 @dataclass(frozen=True)

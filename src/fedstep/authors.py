@@ -14,14 +14,14 @@ from dataclasses import replace
 from math import inf
 
 from fedstep.algorithm import Algorithm
-from fedstep.corrections.control import MeanControl
+from fedstep.corrections.control_variates import MeanControl
 from fedstep.local.directions import Chain, Clip, Decay
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
-from fedstep.server.clients import BySamples
-from fedstep.server.programs import ProgramAdagrad, ProgramAdam, ProgramExtrapolate
+from fedstep.server.program_variants import ProgramAdagrad, ProgramAdam, ProgramExtrapolate
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, HeavyBall, Step
+from fedstep.server.weighting import BySamples
 from fedstep.steps.conditions import Armijo, Condition, Goldstein
 from fedstep.steps.fixed import Schedule
 from fedstep.steps.proposals import Factors, Proposal

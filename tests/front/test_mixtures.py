@@ -15,10 +15,10 @@ from fedstep.cli.show import differences
 from fedstep.cli.study import SHIPPED
 from fedstep.local.directions import Chain, Clip, Decay
 from fedstep.local.terms import L2, Proximal
-from fedstep.server.adaptive import Adaptive, Average
-from fedstep.server.clients import BySamples
 from fedstep.server.codecs import Plain
+from fedstep.server.moments import Adaptive, Average
 from fedstep.server.rules import Extrapolate
+from fedstep.server.weighting import BySamples
 from fedstep.spec import HOMES, _is_part, _modules, filled, methods, mix, parts, shown
 from fedstep.study.plan import read_study
 

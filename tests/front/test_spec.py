@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedstep import InputError, authors, build, zoo
-from fedstep.server.clients import BySamples
 from fedstep.server.readouts import Tail
+from fedstep.server.weighting import BySamples
 from fedstep.spec import methods
 from fedstep.steps.resets import Grow, Restart
 

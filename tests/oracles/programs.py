@@ -11,7 +11,7 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Executor, Sequential, Task
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
+from fedstep.server.sampling import Given
 
 
 def linear_model() -> ModuleModel:

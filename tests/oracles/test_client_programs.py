@@ -19,7 +19,7 @@ from fedstep.local.preconditioned import Adagrad, Adam, AMSGrad, Preconditioned,
 from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
+from fedstep.server.sampling import Given
 from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Nudge, Restart

@@ -16,8 +16,8 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.adaptive import Peak
-from fedstep.server.found import DistanceOverSum
+from fedstep.server.moments import Peak
+from fedstep.server.step_sizes import DistanceOverSum
 
 
 def half_sum(x, batch):

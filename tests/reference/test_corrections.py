@@ -18,7 +18,8 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import BySamples, Given
+from fedstep.server.sampling import Given
+from fedstep.server.weighting import BySamples
 
 N, ETA, EPOCHS = len(SIZES), 0.05, 2
 OTHERS = ((1, 4, 2), (0, 3), (4, 3, 2, 1, 0), (1, 3), (2, 4, 3), (0, 1, 4))

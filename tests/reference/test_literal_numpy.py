@@ -24,7 +24,8 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Executor, Sequential, Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import BySamples, Given
+from fedstep.server.sampling import Given
+from fedstep.server.weighting import BySamples
 from fedstep.steps.resets import Grow, Keep, Restart
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

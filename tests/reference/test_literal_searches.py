@@ -24,7 +24,7 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
+from fedstep.server.sampling import Given
 from fedstep.steps.cadence import Settled
 from fedstep.steps.conditions import Armijo, Goldstein
 from fedstep.steps.polyak import DecreasingPolyak, Polyak

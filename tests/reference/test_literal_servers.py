@@ -35,8 +35,8 @@ from fedstep.execute import Executor, Store, Task
 from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
 from fedstep.server.codecs import ScaledSign, TopK
+from fedstep.server.sampling import Given
 from fedstep.steps.fixed import Constant
 
 STEPS = Plan(BATCH, K, order=InOrder())

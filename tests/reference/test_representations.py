@@ -16,7 +16,7 @@ from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
+from fedstep.server.sampling import Given
 
 SIZES, BATCH, K, ETA = (7, 5, 12, 9), 4, 5, 0.2
 SCHEDULE = ((0, 1, 2), (2, 3), (0, 1, 2, 3), (1, 3), (0, 2))

@@ -21,7 +21,7 @@ from fedstep.execute import Cohort, Executor, Sequential, Store, Task
 from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import Given
+from fedstep.server.sampling import Given
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Nudge, Reset, Restart, Skip
 from fedstep.steps.rule import Outcome, Phi, StepRule

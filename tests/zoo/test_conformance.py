@@ -16,7 +16,8 @@ from fedstep.execute import Cohort, Store
 from fedstep.execute.task import Task
 from fedstep.local.newton import Newton
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import BySamples, Given
+from fedstep.server.sampling import Given
+from fedstep.server.weighting import BySamples
 from fedstep.spec import build
 
 every = pytest.mark.parametrize("name", NAMES)

@@ -13,14 +13,14 @@ from fedstep import InputError, zoo
 from fedstep.core.vec import dot, norm_sq
 from fedstep.corrections.contrast import Contrast
 from fedstep.corrections.dynamic import Dynamic
-from fedstep.corrections.mimic import BothMoments, FirstMoment
 from fedstep.corrections.normalised import Normalised
 from fedstep.corrections.prototypes import Prototypes
+from fedstep.corrections.server_statistics import BothMoments, FirstMoment
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.directions import Momentum
-from fedstep.local.rescaled import Rescaled
+from fedstep.local.preconditioned import Rescaled
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
 from fedstep.steps.divided import Divided

@@ -23,11 +23,11 @@ from fedstep.local.terms import Proximal
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.adaptive import Adaptive, Average, Peak
 from fedstep.server.codecs import ErrorFeedback, Plain, ScaledSign, TopK
-from fedstep.server.found import DistanceOverSum, Diversity, EnvelopePolyak, Hypergradient
-from fedstep.server.programs import FlowerAdam
+from fedstep.server.moments import Adaptive, Average, Peak
+from fedstep.server.program_variants import FlowerAdam
 from fedstep.server.readouts import Polynomial
+from fedstep.server.step_sizes import DistanceOverSum, Diversity, EnvelopePolyak, Hypergradient
 from fedstep.steps.fixed import Constant
 from fedstep.steps.tuned import Tuned
 

@@ -63,7 +63,7 @@ def markdown(entries: list[Entry]) -> str:
 
 def _place(file: Traversable) -> tuple[int, str]:
     """The averaging methods first, the paper's own next, the rest by name."""
-    first = ("averaging.py", "search.py")
+    first = ("averaging.py", "armijo.py")
     return (first.index(file.name) if file.name in first else len(first), file.name)
 
 

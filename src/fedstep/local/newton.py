@@ -12,7 +12,7 @@ from torch import Tensor
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import Scalar, State, Vec, dot, lift, norm_sq, prefixed, scale, under
-from fedstep.local.joined import Joined, joined
+from fedstep.local.joined_batches import JoinedBatch, join_batches
 from fedstep.local.objective import Objective
 from fedstep.local.solver import LocalSolver, _column
 from fedstep.local.trace import Trace
@@ -54,12 +54,12 @@ class Newton(LocalSolver):
         self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec
     ) -> Iterable[tuple[Batch, Tensor | None]]:
         given = list(batches)
-        return [(joined(given, len(x)), None)] * self.steps if given else []
+        return [(join_batches(given, len(x)), None)] * self.steps if given else []
 
     def _step(
         self, phi: Objective, x: Vec, state: State
     ) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
-        assert isinstance(phi.batch, Joined)
+        assert isinstance(phi.batch, JoinedBatch)
         count = phi.batch.count
         live = state.get("newton.live", count > 0)
         if not bool(live.any()):
@@ -91,7 +91,7 @@ class Newton(LocalSolver):
         right = torch.where(moving.unsqueeze(-1), -g, torch.zeros_like(g))
         # two digits more than asked for: the system must not be what keeps |g| up
         d, products = conjugate_gradients(
-            hessian(phi, x), right, self.tolerance / 100, self.products
+            hessian_product(phi, x), right, self.tolerance / 100, self.products
         )
         d, direction = self.direction.apply(d, x, under("direction.", state))
         out, step = self.step.search(phi, x, f, g, d, under("step.", state))
@@ -118,7 +118,7 @@ class Newton(LocalSolver):
         )
 
 
-def hessian(phi: Objective, x: Vec) -> Callable[[Vec], Vec]:
+def hessian_product(phi: Objective, x: Vec) -> Callable[[Vec], Vec]:
     """v -> H v for the Hessian of phi at x, per client."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()

@@ -142,6 +142,26 @@ class Preconditioned(Direction):
         return state.get("onward", d)
 
 
+@dataclass(frozen=True)
+class Rescaled(Direction):
+    """d / (sqrt(v) + eps), where v is what the server shares as "direction.second" (1 where it shares none).
+
+    v is not changed in a round.
+    """
+
+    eps: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not self.eps > 0:
+            raise InputError(f"Rescaled(eps={self.eps}): eps must be positive; try 0.001")
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"second": torch.ones_like(x)}
+
+    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        return d / (state["second"].sqrt() + self.eps), dict(state)
+
+
 def _check(part: str, **values: float) -> None:
     for name, value in values.items():
         if not 0 <= value < 1:

@@ -26,7 +26,7 @@ from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients
 from fedstep.run.record import RoundReport, Scores, report
-from fedstep.server.clients import Sampling, Uniform
+from fedstep.server.sampling import Sampling, Uniform
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from fedstep.run.files import write_json, write_tensors
 from fedstep.run.journal import Journal
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
-from fedstep.server.clients import BySamples, Equal
+from fedstep.server.weighting import BySamples, Equal
 from fedstep.spec import build
 from fedstep.study.plan import Job, Study
 

@@ -4,7 +4,7 @@ Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t t
 Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors` has the variants of the published programs.
 """
 
-from fedstep.zoo.adaptive import (
+from fedstep.zoo.adaptive_servers import (
     fedadagrad,
     fedadagrad_flower,
     fedadam,
@@ -13,8 +13,19 @@ from fedstep.zoo.adaptive import (
     fedyogi,
     fedyogi_flower,
 )
+from fedstep.zoo.armijo import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
+from fedstep.zoo.client_moves import (
+    fafed,
+    fedadasls,
+    fedlocalasync,
+    fedseg,
+    fedsls_momentum,
+    fedsls_nesterov,
+    fedzo,
+)
 from fedstep.zoo.compressed import fedcams
+from fedstep.zoo.computed_steps import delta_sgd, feddecsps, feddfw, feddog, fedsps
 from fedstep.zoo.corrected import (
     feddane,
     feddyn,
@@ -29,23 +40,9 @@ from fedstep.zoo.corrected import (
     scaffold,
     scaffold_exp,
 )
-from fedstep.zoo.movement import (
-    delta_sgd,
-    fafed,
-    fedadasls,
-    feddfw,
-    feddog,
-    fedlocalasync,
-    fedprobls,
-    fedseg,
-    fedsls_momentum,
-    fedsls_nesterov,
-    fedzo,
-)
+from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
-from fedstep.zoo.search import fedexpsls, fedsls, fedsls_lean
-from fedstep.zoo.searches import feddecsps, fedponos, fedsalsa, fedsps
-from fedstep.zoo.servers import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
+from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 
 __all__ = [
     "delta_sgd",

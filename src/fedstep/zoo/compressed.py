@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
 from fedstep.server.codecs import Codec, ErrorFeedback, ScaledSign
-from fedstep.zoo.adaptive import fedams
+from fedstep.zoo.adaptive_servers import fedams
 
 
 def fedcams(

@@ -9,14 +9,14 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
 from fedstep.corrections.base import Correction
 from fedstep.corrections.contrast import Contrast
-from fedstep.corrections.control import AnchorControl, MeanControl
+from fedstep.corrections.control_variates import AnchorControl, MeanControl
 from fedstep.corrections.dynamic import Dynamic
 from fedstep.corrections.exchange import Exchange
-from fedstep.corrections.mimic import BothMoments, FirstMoment, Frozen, VarianceReduced
 from fedstep.corrections.normalised import Normalised
 from fedstep.corrections.prototypes import Prototypes
+from fedstep.corrections.server_statistics import BothMoments, FirstMoment, Frozen, VarianceReduced
 from fedstep.local.directions import Momentum, Steepest
-from fedstep.local.rescaled import Rescaled
+from fedstep.local.preconditioned import Rescaled
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
 from fedstep.server.readouts import LastTwo

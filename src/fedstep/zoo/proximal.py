@@ -10,8 +10,8 @@ from fedstep.corrections.consensus import Consensus
 from fedstep.corrections.envelope import Envelope
 from fedstep.local.newton import Newton
 from fedstep.local.terms import Proximal
-from fedstep.server.found import Diversity, EnvelopePolyak
 from fedstep.server.rules import Step
+from fedstep.server.step_sizes import Diversity, EnvelopePolyak
 from fedstep.steps.fixed import Constant
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fedstep.algorithm import Algorithm
 from fedstep.corrections.pseudogradient import PseudoGradient
 from fedstep.local.solver import LocalSolver
-from fedstep.server.found import DistanceOverSum, Hypergradient
 from fedstep.server.readouts import Polynomial
 from fedstep.server.rules import Step
+from fedstep.server.step_sizes import DistanceOverSum, Hypergradient
 from fedstep.steps.tuned import Tuned
 from fedstep.zoo.averaging import fedavg
 

@@ -1,4 +1,4 @@
-"""Which clients take part in a round, and how much each counts."""
+"""Which clients take part in a round."""
 
 from __future__ import annotations
 
@@ -6,34 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator
-
-
-class Weighting(Protocol):
-    """How much a client counts."""
-
-    def __call__(self, samples: Tensor) -> Tensor:
-        """Weights from the clients' numbers of samples."""
-        ...
-
-
-@dataclass(frozen=True)
-class Equal:
-    """Every client counts the same, as the paper prints it."""
-
-    def __call__(self, samples: Tensor) -> Tensor:
-        return torch.ones_like(samples, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class BySamples:
-    """A client counts by its number of samples, as the authors' program does."""
-
-    def __call__(self, samples: Tensor) -> Tensor:
-        return samples.double()
 
 
 class Sampling(Protocol):

@@ -1,25 +1,22 @@
-"""Methods that change how a client moves: accelerated, preconditioned, adaptive, zeroth order, asynchronous."""
+"""How a client moves: with momentum, by extragradients, preconditioned, without gradients, asynchronously."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from fedstep.algorithm import Algorithm
-from fedstep.local.moves import Decayed, Extragradient, Inertia, Nesterov, Stale, Straight
+from fedstep.local.moves import Extragradient, Inertia, Nesterov, Stale, Straight
 from fedstep.local.oracles import TwoPoint
 from fedstep.local.preconditioned import Adagrad, Moment, Preconditioned
 from fedstep.local.solver import LocalSolver
 from fedstep.local.storm import Storm
-from fedstep.local.terms import L2
 from fedstep.server.rules import Step
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, SecantStep
+from fedstep.steps.adaptive import LipschitzSearch
 from fedstep.steps.fixed import Constant
-from fedstep.steps.probabilistic import ProbabilisticSearch
 from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.search import LineSearch
+from fedstep.zoo.armijo import fedsls
 from fedstep.zoo.averaging import fedavg
-from fedstep.zoo.search import fedsls
 
 
 def fedsls_momentum(
@@ -106,95 +103,6 @@ def fedadasls(
     move = Nesterov(beta) if beta else Straight()
     return replace(
         search, local=replace(search.local, direction=Preconditioned(moment, eps, plain), move=move)
-    )
-
-
-def feddfw(
-    step: float = 0.1,
-    weight_decay: float = 0.0,
-    momentum: float = 0.0,
-    eps: float = 1e-5,
-    server_step: float = 1.0,
-) -> Algorithm:
-    """Clients take Frank-Wolfe steps on the dual of a proximal problem, at most as long as `step`.
-
-        r = weight_decay x;  gamma = clip((f - step <g, r>) / (step |g|^2 + eps), 0, 1)
-        z <- momentum z - step gamma (g + r);  x <- x - step (r + gamma g) + momentum z
-
-    Made for a hinge loss: give the model one. Weight decay is not part of f.
-    Paper: Berrada et al., Deep Frank-Wolfe for Neural Network Optimization, ICLR 2019.
-    Special case: no weight decay, no momentum, a small step: FedAvg (gamma is 1).
-    """
-    move = Decayed(step, weight_decay, momentum)
-    return Algorithm(LocalSolver(FrankWolfe(step, weight_decay, eps), move=move), Step(server_step))
-
-
-def fedprobls(
-    c1: float = 0.05,
-    c2: float = 0.5,
-    threshold: float = 0.3,
-    start: float = 0.1,
-    trials: int = 7,
-    max_step: float = inf,
-    grow: float = 1.3,
-    carry: bool = False,
-    server_step: float = 1.0,
-) -> Algorithm:
-    """Clients search with the noise of the batch in mind: a step is good if it probably satisfies the Wolfe conditions.
-
-        P(f(x - eta g) <= f(x) - c1 eta |g|^2  and  |<grad f(x - eta g), g>| <= c2 |g|^2) > threshold
-
-    The probability is that of a Gaussian process through noisy values and slopes, whose variances are the batch's. A round
-    begins at `start` (with `carry` where the client left off), a search at `grow` times the last step.
-    Paper: Mahsereci and Hennig, Probabilistic Line Searches for Stochastic Optimization, NeurIPS 2015.
-    Special case: samples that agree: the steps satisfy the Wolfe conditions.
-    """
-    search = ProbabilisticSearch(
-        c1, c2, threshold, start=start, trials=trials, max_step=max_step, grow=grow, carry=carry
-    )
-    return Algorithm(LocalSolver(search), Step(server_step))
-
-
-def delta_sgd(
-    start: float = 0.2,
-    gamma: float = 2.0,
-    delta: float = 0.1,
-    theta: float = 1.0,
-    server_step: float = 1.0,
-) -> Algorithm:
-    """Clients adapt their step to the local smoothness they meet, anew every round.
-
-        eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|), sqrt(1 + delta theta_{k-1}) eta_{k-1})
-        theta_k = eta_k / eta_{k-1};  eta_0 = start, theta_0 = theta;  x_{t+1} = x_t + server_step * D
-
-    Paper: Kim et al., Adaptive Federated Learning with Auto-Tuned Clients, ICLR 2024.
-    Special case: delta 0 and a large gamma: FedAvg with step `start`.
-    """
-    return Algorithm(LocalSolver(SecantStep(start, gamma, delta, theta)), Step(server_step))
-
-
-def feddog(
-    reach: float = 1e-6,
-    scale: float = 1.0,
-    eps: float = 1e-8,
-    first: float | None = None,
-    weight_decay: float = 0.0,
-    carry: bool = True,
-    server_step: float = 1.0,
-) -> Algorithm:
-    """Clients step by the distance they have come over the gradients they have seen.
-
-        eta_k = scale * max_{i <= k} |x_i - x_0| / sqrt(eps + sum_{i <= k} |g_i|^2);  x_{t+1} = x_t + server_step * D
-
-    The distance begins at reach (1 + |x_0|). x_0, the distance and the sum are kept from round to round. The authors evaluate an
-    average of the iterates: give a readout.
-    Paper: Ivgi et al., DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule, ICML 2023.
-    Special case: one client and one round: DoG.
-    """
-    terms = (L2(weight_decay),) if weight_decay else ()
-    return Algorithm(
-        LocalSolver(DistanceOverGradients(reach, scale, eps, first, carry), terms=terms),
-        Step(server_step),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
-from fedstep.server.adaptive import Adaptive, Average, Peak, SecondMoment, Signed, Sum
-from fedstep.server.programs import FlowerAdam
+from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed, Sum
+from fedstep.server.program_variants import FlowerAdam
 from fedstep.zoo.averaging import fedavg
 
 

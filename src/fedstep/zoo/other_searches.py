@@ -1,49 +1,18 @@
-"""Clients with the step rules of other line searches and of Polyak's step, under plain averaging."""
+"""Line searches that are not Armijo's on the batch alone: relaxed, smoothed, probabilistic."""
 
 from __future__ import annotations
+
+from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.local.solver import LocalSolver
 from fedstep.server.rules import Step
 from fedstep.steps.cadence import Settled
 from fedstep.steps.conditions import Armijo
-from fedstep.steps.polyak import DecreasingPolyak, Polyak
+from fedstep.steps.probabilistic import ProbabilisticSearch
 from fedstep.steps.references import Smoothed, ZhangHager
-from fedstep.steps.resets import Grow, PolyakGuess, Reset, Restart
+from fedstep.steps.resets import Grow, PolyakGuess
 from fedstep.steps.search import LineSearch
-
-
-def fedsps(
-    c: float = 0.5,
-    max_step: float = 1.0,
-    lower: float = 0.0,
-    reset: Reset = Restart(),
-    server_step: float = 1.0,
-) -> Algorithm:
-    """Clients take the stochastic Polyak step of the mini-batch at hand: one gradient a step, no trials.
-
-        eta = min(max_step, (f(x) - lower) / (c |g|^2));  x_{t+1} = x_t + server_step * D
-
-    lower is a lower bound of the batch losses, 0 for the usual ones; max_step is the paper's gamma_b. With reset = Grow() the
-    steps also grow by no more than a factor a pass over the client's data (the smoothed variant of Loizou et al., 2021).
-    Paper: Mukherjee, Loizou and Stich, Locally Adaptive Federated Learning, TMLR 2024.
-    Special case: max_step so small that it is always taken: FedAvg with that step.
-    """
-    return Algorithm(LocalSolver(Polyak(c, max_step, reset, lower=lower)), Step(server_step))
-
-
-def feddecsps(
-    c: float = 0.5, max_step: float = 1.0, lower: float = 0.0, server_step: float = 1.0
-) -> Algorithm:
-    """FedSPS whose steps decrease, so that it converges without interpolation too.
-
-        eta_k = min((f(x) - lower) / |g|^2, c_{k-1} eta_{k-1}) / c_k,  c_k = c sqrt(k + 1);  x_{t+1} = x_t + server_step * D
-
-    k counts the client's own steps over all its rounds; c_{-1} = c and eta_{-1} = max_step, the paper's gamma_b.
-    Paper: Mukherjee, Loizou and Stich, Locally Adaptive Federated Learning, TMLR 2024.
-    Special case: one local step in one round: FedSPS, with c and max_step.
-    """
-    return Algorithm(LocalSolver(DecreasingPolyak(c, max_step, lower)), Step(server_step))
 
 
 def fedponos(
@@ -103,5 +72,31 @@ def fedsalsa(
         shrink=shrink,
         carry=carry,
         cadence=Settled(rarest),
+    )
+    return Algorithm(LocalSolver(search), Step(server_step))
+
+
+def fedprobls(
+    c1: float = 0.05,
+    c2: float = 0.5,
+    threshold: float = 0.3,
+    start: float = 0.1,
+    trials: int = 7,
+    max_step: float = inf,
+    grow: float = 1.3,
+    carry: bool = False,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients search with the noise of the batch in mind: a step is good if it probably satisfies the Wolfe conditions.
+
+        P(f(x - eta g) <= f(x) - c1 eta |g|^2  and  |<grad f(x - eta g), g>| <= c2 |g|^2) > threshold
+
+    The probability is that of a Gaussian process through noisy values and slopes, whose variances are the batch's. A round
+    begins at `start` (with `carry` where the client left off), a search at `grow` times the last step.
+    Paper: Mahsereci and Hennig, Probabilistic Line Searches for Stochastic Optimization, NeurIPS 2015.
+    Special case: samples that agree: the steps satisfy the Wolfe conditions.
+    """
+    search = ProbabilisticSearch(
+        c1, c2, threshold, start=start, trials=trials, max_step=max_step, grow=grow, carry=carry
     )
     return Algorithm(LocalSolver(search), Step(server_step))

@@ -12,19 +12,19 @@ from fedstep.core.types import Batch
 
 
 @dataclass(frozen=True)
-class Joined(Batch):
+class JoinedBatch(Batch):
     """One batch of all samples of several; the seed is that of the first."""
 
     count: Tensor = field(kw_only=True)  # (...) number of batches that were joined
 
 
-def joined(batches: Sequence[tuple[Batch, Tensor | None]], clients: int) -> Joined:
+def join_batches(batches: Sequence[tuple[Batch, Tensor | None]], clients: int) -> JoinedBatch:
     """All samples of (batch, live rows) pairs; a client that has fewer batches than its block is padded."""
     first = batches[0][0]
     if first.share.dim() == 0:
         parts = [batch for batch, _ in batches]
         fields = tuple(torch.cat(column) for column in zip(*(b.fields for b in parts), strict=True))
-        return Joined(
+        return JoinedBatch(
             fields,
             torch.stack([b.share for b in parts]).sum(0),
             first.seed,
@@ -58,6 +58,6 @@ def joined(batches: Sequence[tuple[Batch, Tensor | None]], clients: int) -> Join
         )
     mask, count = torch.cat(masks, 1), count.to(first.share.device)
     whole = tuple(torch.cat(column, 1) for column in zip(*columns, strict=True))
-    return Joined(
+    return JoinedBatch(
         whole, share, seed, None if bool(mask.all()) else mask.to(first.inputs.device), count=count
     )
