@@ -18,7 +18,12 @@ from fedstep.corrections.control_variates import MeanControl
 from fedstep.local.directions import Chain, Clip, Decay
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
-from fedstep.server.program_variants import ProgramAdagrad, ProgramAdam, ProgramExtrapolate
+from fedstep.server.program_variants import (
+    ProgramAdagrad,
+    ProgramAdam,
+    ProgramAdamExtrapolate,
+    ProgramExtrapolate,
+)
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, HeavyBall, Step
 from fedstep.server.weighting import BySamples
@@ -27,6 +32,7 @@ from fedstep.steps.fixed import Schedule
 from fedstep.steps.proposals import Factors, Proposal
 from fedstep.steps.resets import Failure, Grow, Keep, LastTrial, Nudge, Reset
 from fedstep.steps.search import LineSearch
+from fedstep.steps.secant import ProgramSecantStep
 
 
 def fedavg(
@@ -173,6 +179,41 @@ def fedexpsls_goldstein(
     return _extrapolated(
         fedsls_goldstein(c, start, shrink, grow, max_step, reset, trials, failure), eps
     )
+
+
+def fedadamsls(
+    c: float = 0.1,
+    start: float = 1.0,
+    server_step: float = 0.1,
+    eps: float = 0.01,
+) -> Algorithm:
+    """Line-search clients under the Adam server of the program: the authors' later fedadamsls."""
+    return replace(fedsls(c, start), server=ProgramAdam(server_step, eps))
+
+
+def fedadamexpsls(
+    c: float = 0.1,
+    start: float = 1.0,
+    eps: float = 1e-3,
+    root_eps: float = 0.01,
+) -> Algorithm:
+    """The same with an extrapolated step along Adam's direction: the authors' later fedadamexpsls."""
+    server = ProgramAdamExtrapolate(eps, root_eps)
+    return replace(fedsls(c, start), server=server, readout=LastTwo())
+
+
+def delta_sgd(
+    start: float = 0.2,
+    amplifier: float = 0.02,
+    damping: float = 1.0,
+    eps: float = 1e-8,
+) -> Algorithm:
+    """Delta-SGD of its authors' program: both gradients on one batch, made anew every round.
+
+    Its server takes the plain mean of the clients' models, all counting the same.
+    """
+    step = ProgramSecantStep(start, amplifier, damping, eps)
+    return Algorithm(LocalSolver(step), Step(1.0))
 
 
 def _searching(

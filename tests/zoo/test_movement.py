@@ -22,8 +22,9 @@ from fedstep.local.storm import Storm
 from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch, SecantStep
+from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch
 from fedstep.steps.probabilistic import ProbabilisticSearch
+from fedstep.steps.secant import SecantStep
 
 
 def test_accelerations_with_beta_zero_are_fedsls():
@@ -119,7 +120,9 @@ def test_seg_steps_do_not_exceed_what_smoothness_allows():
 
 
 @pytest.mark.parametrize(
-    "rule", [LipschitzSearch(), ProbabilisticSearch()], ids=lambda r: type(r).__name__
+    "rule",
+    [LipschitzSearch(), ProbabilisticSearch(), SecantStep()],
+    ids=lambda r: type(r).__name__,
 )
 def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(rule):
     w = torch.ones(2, requires_grad=True)
@@ -129,7 +132,7 @@ def test_searches_that_need_more_than_values_are_refused_by_the_torch_optimiser(
 
 @pytest.mark.parametrize(
     "rule",
-    [SecantStep(), DistanceOverGradients(first=0.1), FrankWolfe()],
+    [DistanceOverGradients(first=0.1), FrankWolfe()],
     ids=lambda r: type(r).__name__,
 )
 def test_adaptive_steps_serve_as_torch_optimisers(rule):

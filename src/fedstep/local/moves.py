@@ -85,9 +85,11 @@ class Inertia(Move):
         x_{k+1} = x_k + eta_k d_k + beta (x_k - x_{k-1})
 
     The search does not see the inertia: it tests eta_k along d_k. With a constant step it is the direction `Momentum`.
+    `damped` walks only the part 1 - beta of eta_k d_k, so that a constant d is taken once in the long run (NGN-M).
     """
 
     beta: float = 0.6
+    damped: bool = False
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -99,7 +101,10 @@ class Inertia(Move):
     def __call__(
         self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
     ) -> tuple[Vec, dict[str, Tensor]]:
-        return advance(x, step, d) + self.beta * (x - state["before"]), {"before": x}
+        walked = step
+        if self.damped:
+            walked = (1 - self.beta) * step
+        return advance(x, walked, d) + self.beta * (x - state["before"]), {"before": x}
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,31 @@ class ProgramAdam:
 
 
 @dataclass(frozen=True)
+class ProgramAdamExtrapolate:
+    """Extrapolation along the direction u of `ProgramAdam`.
+
+        eta_g = max(1, mean |delta_i|^2 / (2 (|u|^2 + |S| eps)));  x + eta_g * u
+
+    u = (m / 0.1) / sqrt(v / 0.01 + root_eps) with the moments of `ProgramAdam`. The ratio compares
+    the length of deltas with that of u, whose coordinates are all near 1: most often eta_g is 1.
+    """
+
+    eps: float = 1e-3
+    root_eps: float = 0.01
+
+    def init(self, x: Vec) -> dict[str, Tensor]:
+        return {"m": torch.zeros_like(x), "v": torch.zeros_like(x), **eta(x, 1.0)}
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+        m = 0.9 * state["m"] + 0.1 * d
+        v = 0.99 * state["v"] + 0.01 * m * m
+        u = (m / 0.1) / (v / 0.01 + self.root_eps).sqrt()
+        below = 2 * (norm_sq(u) + agg.clients * self.eps)
+        eta_g = (agg.mean(agg.norm_sq) / below).clamp(min=1.0)
+        return x + eta_g * u, {"m": m, "v": v, "eta_g": eta_g}
+
+
+@dataclass(frozen=True)
 class FlowerAdam:
     """m <- beta m + (1 - beta) d;  v <- beta2 v + (1 - beta2) d^2;  x + step_t * m / (sqrt(v) + tau), t = 1, 2, ...
 

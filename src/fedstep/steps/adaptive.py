@@ -17,61 +17,6 @@ from fedstep.steps.search import LineSearch
 
 
 @dataclass(frozen=True)
-class SecantStep(StepRule):
-    """The step that the last change of the gradient allows (Kim et al., 2024; Malitsky and Mishchenko, 2020).
-
-        eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|), sqrt(1 + delta theta_{k-1}) eta_{k-1})
-        theta_k = eta_k / eta_{k-1}
-
-    A round begins with eta_0 = start and theta_0 = theta. The gradients are of the batches at hand: with mini-batches their
-    difference also holds the batches' difference, which makes the step shorter.
-    """
-
-    start: float = 0.2
-    gamma: float = 2.0
-    delta: float = 0.1
-    theta: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("start", "gamma"):
-            if not getattr(self, name) > 0:
-                raise InputError(
-                    f"SecantStep({name}={getattr(self, name)}): {name} must be positive"
-                )
-        for name in ("delta", "theta"):
-            if not getattr(self, name) >= 0:
-                raise InputError(
-                    f"SecantStep({name}={getattr(self, name)}): {name} must be 0 or more"
-                )
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        zero = x.new_zeros(x.shape[:-1])
-        return {
-            "step": zero,
-            "theta": zero + self.theta,
-            "x": torch.zeros_like(x),
-            "g": torch.zeros_like(x),
-        }
-
-    def search(
-        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
-    ) -> tuple[Outcome, dict[str, Tensor]]:
-        last, moved, turned = (
-            state["step"],
-            norm_sq(x - state["x"]).sqrt(),
-            norm_sq(g - state["g"]).sqrt(),
-        )
-        fresh = last == 0
-        allowed = torch.where(turned > 0, self.gamma * moved / (2 * turned), inf)
-        step = torch.minimum(allowed, (1 + self.delta * state["theta"]).sqrt() * last)
-        step = torch.where(fresh, self.start, step)
-        # a step of 0 (no move since the last batch) must not freeze the client for the rest of the round
-        step = torch.where(~fresh & (moved == 0), last, step)
-        theta = torch.where(fresh, state["theta"], step / torch.where(fresh, 1.0, last))
-        return Outcome.free(step), {"step": step, "theta": theta, "x": x, "g": g}
-
-
-@dataclass(frozen=True)
 class DistanceOverGradients(StepRule):
     """DoG (Ivgi et al., 2023): how far the client has come, over how much gradient it has seen.
 

@@ -15,6 +15,7 @@ from fedstep.zoo.adaptive_servers import (
 )
 from fedstep.zoo.armijo import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
+from fedstep.zoo.client_momentum import fedcm, local_adamw
 from fedstep.zoo.client_moves import (
     fafed,
     fedadasls,
@@ -43,10 +44,13 @@ from fedstep.zoo.corrected import (
 from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
+from fedstep.zoo.sharpness import fedsam, fedspeed, mofedsam
+from fedstep.zoo.tuning_free import fathom, fedglad, fedngn
 
 __all__ = [
     "delta_sgd",
     "fafed",
+    "fathom",
     "fedadagrad",
     "fedadagrad_flower",
     "fedadam",
@@ -56,6 +60,7 @@ __all__ = [
     "fedavg",
     "fedavgm",
     "fedcams",
+    "fedcm",
     "feddane",
     "feddecsps",
     "feddfw",
@@ -67,12 +72,14 @@ __all__ = [
     "fedexprox_grads",
     "fedexprox_stops",
     "fedexpsls",
+    "fedglad",
     "fedhyper_g",
     "fedhyper_gm",
     "fedhyper_sl",
     "fedlin",
     "fedlocalasync",
     "fednew",
+    "fedngn",
     "fednova",
     "fedponos",
     "fedprobls",
@@ -80,19 +87,23 @@ __all__ = [
     "fedprox",
     "fedprox_exp",
     "fedsalsa",
+    "fedsam",
     "fedseg",
     "fedsls",
     "fedsls_lean",
     "fedsls_momentum",
     "fedsls_nesterov",
+    "fedspeed",
     "fedsps",
     "fedyogi",
     "fedyogi_flower",
     "fedzo",
+    "local_adamw",
     "mime",
     "mime_adam",
     "mimelite",
     "mimelite_adam",
+    "mofedsam",
     "moon",
     "nastya",
     "scaffold",

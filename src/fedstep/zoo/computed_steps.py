@@ -7,9 +7,10 @@ from fedstep.local.moves import Decayed
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import L2
 from fedstep.server.rules import Step
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, SecantStep
+from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.resets import Reset, Restart
+from fedstep.steps.secant import SecantStep
 
 
 def fedsps(
