@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Broadcast, Server, Update
-from fedstep.core.aggregate import Aggregate
+from fedstep.algorithm import Algorithm
 from fedstep.core.vec import State
+from fedstep.local.trace import Trace
 from fedstep.run.evaluate import Score
+from fedstep.run.rounds import CohortResult, RoundDone
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -52,8 +53,9 @@ class RoundReport:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> RoundReport:
         """A row as JSON gives it back: null is NaN."""
-        row: dict[str, Any] = {k: nan if v is None else v for k, v in values.items()}
-        return RoundReport(**{**row, "steps": tuple(nan if v is None else v for v in row["steps"])})
+        row = {name: _number(value) for name, value in values.items()}
+        row["steps"] = tuple(_number(step) for step in row["steps"])
+        return RoundReport(**row)
 
 
 @dataclass(frozen=True)
@@ -66,53 +68,94 @@ class Scores:
     train_loss: float = nan
 
 
-def report(
-    server: Server,
-    sent: Broadcast,
-    updates: Sequence[Update],
-    total: Aggregate,
-    scores: Scores,
-    seconds: float,
-    asked: Sequence[Update] = (),
-    delta_bytes: int | None = None,
-    silent: bool = False,
-) -> RoundReport:
-    """The row of the round that led to `server`; `asked` are the updates of its probe, delta_bytes what one delta weighs.
-
-    The updates of a `silent` probe were not sent.
-    """
-    traces, all_traces = [u.trace for u in updates], [u.trace for u in (*updates, *asked)]
-    up = _bytes(total.delta) if delta_bytes is None else delta_bytes
-    heard = () if silent else asked
-    probed = sum(u.aggregate.clients + u.aggregate.rejected for u in heard)
-    told = sum(
-        (u.aggregate.clients + u.aggregate.rejected) * _size(u.aggregate.message) for u in heard
-    )
-    taken = torch.cat([t.sizes[t.live & (t.sizes > 0)] for t in traces]).double()
-    trials = torch.cat([t.trials[t.trials > 0] for t in traces]).double()
-    means = torch.cat([t.mean_loss.reshape(-1) for t in traces]).double()
-    clients = total.clients + total.rejected
+def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport:
+    """The row of a round."""
+    total = done.result.total
+    traces = done.result.traces
+    all_traces = [*traces, *(trace for probe in done.probes for trace in probe.traces)]
+    traffic = _traffic(algorithm, done)
     return RoundReport(
-        round=server.round,
-        loss=float(means[torch.isfinite(means)].mean()),
+        round=done.server.round,
+        loss=_mean_loss(traces),
         train_loss=scores.train_loss,
         test_loss=scores.test.loss,
         accuracy=scores.test.accuracy,
         heldout_accuracy=scores.heldout.accuracy,
         last_accuracy=scores.last.accuracy,
-        eta_g=float(server.rule["eta_g"]),
-        steps=tuple(float(taken.quantile(q)) if len(taken) else nan for q in QUANTILES),
-        trials=float(trials.mean()) if len(trials) else 0.0,
-        failed=sum(int(t.failed.sum()) for t in traces),
-        forwards=sum(t.total_forwards for t in all_traces),
-        backwards=sum(t.total_backwards for t in all_traces),
-        bytes_up=clients * (up + _size(total.message)) + probed * _bytes(total.delta) + told,
-        # who was probed has the model already when the local phase begins
-        bytes_down=(probed or clients) * _bytes(sent.x) + (clients + probed) * _size(sent.shared),
-        seconds=seconds,
+        eta_g=float(done.server.rule["eta_g"]),
+        steps=_step_quantiles(traces),
+        trials=_mean_trials(traces),
+        failed=sum(int(trace.failed.sum()) for trace in traces),
+        forwards=sum(trace.total_forwards for trace in all_traces),
+        backwards=sum(trace.total_backwards for trace in all_traces),
+        bytes_up=traffic.up,
+        bytes_down=traffic.down,
+        seconds=done.seconds,
         clients=total.clients,
         rejected=total.rejected,
     )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of a round, over all its clients."""
+
+    up: int
+    down: int
+
+
+def _traffic(algorithm: Algorithm, done: RoundDone) -> Traffic:
+    sent = done.sent
+    message_bytes = _size(done.result.total.message)
+    delta_bytes = algorithm.codec.size(sent.x)
+    clients = _answered(done.result)
+    # the gradients of a silent probe are used by the client itself and never sent
+    heard_probes = () if algorithm.correction.silent else done.probes
+    probed = sum(_answered(probe) for probe in heard_probes)
+    probe_messages = sum(_answered(probe) * _size(probe.total.message) for probe in heard_probes)
+    local_phase_up = clients * (delta_bytes + message_bytes)
+    probe_up = probed * _bytes(done.result.total.delta) + probe_messages
+    # who was probed has the model already when the local phase begins
+    model_down = (probed or clients) * _bytes(sent.x)
+    shared_down = (clients + probed) * _size(sent.shared)
+    return Traffic(up=local_phase_up + probe_up, down=model_down + shared_down)
+
+
+def _answered(result: CohortResult) -> int:
+    """Clients that sent something, also those whose update was refused."""
+    return result.total.clients + result.total.rejected
+
+
+def _mean_loss(traces: Sequence[Trace]) -> float:
+    """Over the clients that had a finite loss: the others are counted as rejected."""
+    means = torch.cat([trace.mean_loss.reshape(-1) for trace in traces]).double()
+    return float(means[torch.isfinite(means)].mean())
+
+
+def _step_quantiles(traces: Sequence[Trace]) -> tuple[float, ...]:
+    taken = _joined(trace.sizes[trace.live & (trace.sizes > 0)] for trace in traces)
+    if len(taken) == 0:
+        return (nan,) * len(QUANTILES)
+    return tuple(float(taken.quantile(q)) for q in QUANTILES)
+
+
+def _mean_trials(traces: Sequence[Trace]) -> float:
+    """A searched step; 0 where nothing was searched."""
+    trials = _joined(trace.trials[trace.trials > 0] for trace in traces)
+    if len(trials) == 0:
+        return 0.0
+    return float(trials.mean())
+
+
+def _joined(columns: Iterable[Tensor]) -> Tensor:
+    return torch.cat(list(columns)).double()
+
+
+def _number(value: Any) -> Any:
+    """JSON has no NaN: it is written as null."""
+    if value is None:
+        return nan
+    return value
 
 
 def _bytes(t: Tensor) -> int:
@@ -120,4 +163,4 @@ def _bytes(t: Tensor) -> int:
 
 
 def _size(state: State) -> int:
-    return sum(_bytes(v) for v in state.values())
+    return sum(_bytes(value) for value in state.values())

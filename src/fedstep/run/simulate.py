@@ -1,22 +1,18 @@
-"""The one loop over rounds."""
+"""A run on this machine: the loop over rounds, driven by an executor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 from math import nan
-from operator import add
-from time import perf_counter
 
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Server, Update
-from fedstep.core.aggregate import Aggregate
+from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
-from fedstep.core.seeds import key
 from fedstep.core.vec import Vec
 from fedstep.execute.base import Executor
 from fedstep.execute.clock import Clock
@@ -26,6 +22,7 @@ from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients
 from fedstep.run.record import RoundReport, Scores, report
+from fedstep.run.rounds import CohortResult, RoundDone, RoundPlan, WorkRequest, fold, rounds
 from fedstep.server.sampling import Sampling, Uniform
 
 
@@ -55,68 +52,67 @@ class Simulation:
     def begin(self, rounds: int) -> Server:
         return self.task.algorithm.init(self.task.model.init(), rounds)
 
-    def run(
-        self, server: Server, store: Store, rounds: int
-    ) -> Iterator[tuple[Server, RoundReport]]:
-        """Rounds server.round + 1 to `rounds`; each yield is a state from which `run` goes on to the same bits."""
-        alg, population, judge = (
-            self.task.algorithm,
-            len(self.task.federation),
-            self.task.model.evaluating(),
+    def run(self, server: Server, store: Store, until: int) -> Iterator[tuple[Server, RoundReport]]:
+        """Rounds server.round + 1 to `until`; each yield is a state from which `run` goes on to the same bits."""
+        model = self.task.model.evaluating()
+        events = rounds(self._plan(), server, until)
+        event = next(events, None)
+        while event is not None:
+            if isinstance(event, WorkRequest):
+                result = self._work(event, store)
+                with self._charge("aggregation"):
+                    event = events.send(result)
+                continue
+            yield event.server, self._report(event, model, until)
+            event = next(events, None)
+
+    def _plan(self) -> RoundPlan:
+        sizes = [part.numel() for part in self.task.federation.parts]
+        return RoundPlan(
+            algorithm=self.task.algorithm,
+            sampling=self.sampling,
+            sample_counts=torch.tensor(sizes),
+            per_round=self.per_round,
+            seed=self.task.seed,
         )
-        everyone = float(
-            alg.weighting(torch.tensor([part.numel() for part in self.task.federation.parts])).sum()
+
+    def _work(self, request: WorkRequest, store: Store) -> CohortResult:
+        updates = self.executor(
+            self.task,
+            request.sent,
+            list(request.cohort),
+            store,
+            probe=request.probe,
         )
-        while server.round < rounds:
-            clock = perf_counter()
-            cohort = self.sampling(population, self.per_round, self.task.seed, server.round)
-            asked: list[Update] = []
-            if alg.correction.probes:
-                server, asked = self._probe(server, cohort, store)
-            sent = alg.broadcast(server)
-            updates = list(self.executor(self.task, sent, cohort, store))
-            with self._charge("aggregation"):
-                total = _sum(updates)
-                server = alg.absorb(server, total, everyone)
-            seconds = perf_counter() - clock
-            due = server.round % self.every == 0 or server.round == rounds
-            with self._charge("evaluation"):
-                scores = self._scores(judge, server) if due else Scores()
-            size, silent = alg.codec.size(sent.x), alg.correction.silent
-            yield server, report(server, sent, updates, total, scores, seconds, asked, size, silent)
+        return fold(updates, charge=partial(self._charge, "aggregation"))
 
     def _charge(self, kind: str) -> AbstractContextManager[None]:
-        return nullcontext() if self.clock is None else self.clock.charge(kind)
+        if self.clock is None:
+            return nullcontext()
+        return self.clock.charge(kind)
 
-    def _probe(
-        self, server: Server, cohort: list[int], store: Store
-    ) -> tuple[Server, list[Update]]:
-        """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
-        alg, task = self.task.algorithm, self.task
-        sent = alg.broadcast(server)
-        if not alg.correction.asks_others:
-            asked = list(self.executor(task, sent, cohort, store, probe=True))
-            return alg.inform(server, _sum(asked)), asked
-        others = self.sampling(
-            len(task.federation), self.per_round, key(task.seed, "probe"), server.round
-        )
-        counted = list(self.executor(task, sent, others, store, probe=True))
-        rest = [c for c in cohort if c not in others]
-        own = list(self.executor(task, sent, rest, store, probe=True))
-        return alg.inform(server, _sum(counted)), counted + own
+    def _report(self, done: RoundDone, model: FlatModel, until: int) -> RoundReport:
+        round = done.server.round
+        scores = Scores()
+        if round % self.every == 0 or round == until:
+            with self._charge("evaluation"):
+                scores = self._scores(model, done.server)
+        return report(self.task.algorithm, done, scores)
 
-    def _scores(self, judge: FlatModel, server: Server) -> Scores:
-        federation, x = self.task.federation, server.readout
-        other = server.x is not x and not torch.equal(server.x, x)
+    def _scores(self, model: FlatModel, server: Server) -> Scores:
+        federation = self.task.federation
+        test = self._score(model, server.readout, self.test)
+        last = test
+        # most methods read out the last iterate: its score is not computed twice
+        if server.x is not server.readout and not torch.equal(server.x, server.readout):
+            last = self._score(model, server.x, self.test)
+        train_loss = nan
+        if self.train:
+            train_loss = loss_over_clients(model, server.readout, federation)
+        heldout = self._score(model, server.readout, self.heldout)
+        return Scores(test, last, heldout, train_loss)
 
-        def score(fields: tuple[Tensor, ...] | None, at: Vec) -> Score:
-            return Score() if fields is None else evaluate(judge, at, fields, federation.transform)
-
-        test = score(self.test, x)
-        last = score(self.test, server.x) if other else test
-        train = loss_over_clients(judge, x, federation) if self.train else nan
-        return Scores(test, last, score(self.heldout, x), train)
-
-
-def _sum(updates: list[Update]) -> Aggregate:
-    return reduce(add, (u.aggregate for u in updates))
+    def _score(self, model: FlatModel, x: Vec, fields: tuple[Tensor, ...] | None) -> Score:
+        if fields is None:
+            return Score()
+        return evaluate(model, x, fields, self.task.federation.transform)

@@ -1,0 +1,142 @@
+"""The one loop over rounds. It asks for work and is told the sum; who does the work it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from time import perf_counter
+
+from torch import Tensor
+
+from fedstep.algorithm import Algorithm, Broadcast, Server, Update
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
+from fedstep.core.seeds import key
+from fedstep.local.trace import Trace
+from fedstep.server.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """What decides who takes part in which round, and how much everybody counts."""
+
+    algorithm: Algorithm
+    sampling: Sampling
+    sample_counts: Tensor  # of every client, in the order of their numbers
+    per_round: int
+    seed: int
+
+    def cohort(self, round: int) -> list[int]:
+        """The clients of a round."""
+        return self.sampling(len(self.sample_counts), self.per_round, self.seed, round)
+
+    def others(self, round: int) -> list[int]:
+        """A second sample of clients, independent of the cohort: corrections that ask others probe them."""
+        seed = key(self.seed, "probe")
+        return self.sampling(len(self.sample_counts), self.per_round, seed, round)
+
+    def weight_of_all(self) -> float:
+        """The weight of all clients together; their number where all count the same."""
+        return float(self.algorithm.weighting(self.sample_counts).sum())
+
+
+@dataclass(frozen=True)
+class WorkRequest:
+    """Clients that are to work, and what they are sent; `probe`: their gradients are wanted instead of their deltas."""
+
+    cohort: tuple[int, ...]
+    sent: Broadcast
+    probe: bool = False
+
+
+@dataclass(frozen=True)
+class CohortResult:
+    """What the clients of a request did: one sum, and traces of a few numbers a step. No single delta is kept."""
+
+    total: Aggregate
+    traces: tuple[Trace, ...]
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """A complete round: the state that the next one begins from, and what it came of."""
+
+    server: Server
+    sent: Broadcast
+    result: CohortResult
+    probes: tuple[CohortResult, ...]  # what was asked for before the local phase, mostly nothing
+    seconds: float
+
+
+RoundEvents = Generator[WorkRequest | RoundDone, CohortResult | None, None]
+ProbeEvents = Generator[WorkRequest, CohortResult | None, CohortResult]
+
+
+def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
+    """Rounds server.round + 1 to `until`.
+
+    Every `WorkRequest` is answered by sending its `CohortResult`; a `RoundDone` is answered by `None` (or `next`). From the
+    server of any `RoundDone` this generator goes on to the same bits.
+    """
+    algorithm = plan.algorithm
+    weight_of_all = plan.weight_of_all()
+    while server.round < until:
+        begun = perf_counter()
+        cohort = plan.cohort(server.round)
+        probes: tuple[CohortResult, ...] = ()
+        if algorithm.correction.probes:
+            probes = yield from _probe(plan, server, cohort)
+            # only the first sample counts for what the server learns: the second asks the cohort for its own sake
+            server = algorithm.inform(server, probes[0].total)
+        sent = algorithm.broadcast(server)
+        result = yield from _ask(WorkRequest(tuple(cohort), sent))
+        server = algorithm.absorb(server, result.total, weight_of_all)
+        seconds = perf_counter() - begun
+        yield RoundDone(server, sent, result, probes, seconds)
+
+
+def _probe(
+    plan: RoundPlan, server: Server, cohort: list[int]
+) -> Generator[WorkRequest, CohortResult | None, tuple[CohortResult, ...]]:
+    """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
+    sent = plan.algorithm.broadcast(server)
+    if not plan.algorithm.correction.asks_others:
+        result = yield from _ask(WorkRequest(tuple(cohort), sent, probe=True))
+        return (result,)
+    others = plan.others(server.round)
+    counted = yield from _ask(WorkRequest(tuple(others), sent, probe=True))
+    rest = [client for client in cohort if client not in others]
+    if not rest:
+        return (counted,)
+    uncounted = yield from _ask(WorkRequest(tuple(rest), sent, probe=True))
+    return counted, uncounted
+
+
+def _ask(request: WorkRequest) -> ProbeEvents:
+    result = yield request
+    if result is None:
+        raise TypeError("rounds: a WorkRequest is answered with send(CohortResult)")
+    return result
+
+
+def fold(
+    updates: Iterable[Update],
+    charge: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> CohortResult:
+    """Sum updates as they arrive, from left to right; `charge` is entered around every addition.
+
+    A delta is as large as the model, so at most the sum and the update at hand are alive, however many clients there are.
+    """
+    total: Aggregate | None = None
+    traces: list[Trace] = []
+    for update in updates:
+        traces.append(update.trace)
+        if total is None:
+            total = update.aggregate
+            continue
+        with charge():
+            total = total + update.aggregate
+    if total is None:
+        raise InputError("the executor returned no update: it must yield at least one for a cohort")
+    return CohortResult(total, tuple(traces))
