@@ -10,7 +10,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +36,7 @@ from fedstep.models.module import Loss, ModuleModel
 from fedstep.report.runs import write_report
 from fedstep.run.files import plain, write_json, write_tensors
 from fedstep.run.journal import Journal
+from fedstep.run.metrics.choose import GivenMetric, metrics_of
 from fedstep.run.progress import show
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
@@ -86,6 +87,7 @@ def fit(
     local_steps: int | None = None,
     local_epochs: int | None = None,
     every: int = 1,
+    metrics: Sequence[GivenMetric] | None = None,
     executor: Executor | None = None,
     workers: int = 1,
     progress: bool | None = None,
@@ -96,6 +98,8 @@ def fit(
     model: any nn.Module (with `loss`), or a FunctionModel. clients: a list of `(inputs, targets)` or of Datasets.
     algorithm: a name or spec such as "fedexpsls(c=0.1)", or an Algorithm. per_round: clients a round, 20 or all by default.
     local_steps: mini-batch steps a client takes in a round (default 20), or local_epochs. test: `(inputs, targets)`.
+    metrics: names such as "accuracy" or "top_k(k=5)", metrics, or functions of (predictions, targets) that give a value a
+    sample; the first is compared and drawn. By default accuracy for classes, squared error and R2 for numbers.
     workers: processes that share the clients of a round, one torch thread each; the results do not depend on their number.
     out: a directory for run.json, metrics.jsonl, model.safetensors and report.html.
     """
@@ -126,7 +130,12 @@ def fit(
             )
         who = Processes(who, workers)
     simulation = Simulation(
-        Task(alg, flat, federation, plan, seed), per_round, executor=who, test=tested, every=every
+        Task(alg, flat, federation, plan, seed),
+        per_round,
+        executor=who,
+        test=tested,
+        every=every,
+        metrics=None if metrics is None else metrics_of(metrics),
     )
     settings = _settings(name, simulation, rounds)
     journal = None
@@ -144,20 +153,20 @@ def fit(
     )
     if progress or (progress is None and sys.stderr.isatty()):
         series = show(series, rounds, name)
-    metrics: list[RoundReport] = []
+    rows: list[RoundReport] = []
     server = simulation.begin(rounds)
     with scratch, one_thread(), who:
         for server, row in series:  # noqa: B007
-            metrics.append(row)
+            rows.append(row)
             if journal is not None:
                 journal.append(row.to_dict())
             if on_round:
                 on_round(row)
     trained = flat.load(server.readout) if isinstance(flat, ModuleModel) else None
-    result = Fit(name, metrics, server, trained, settings)
+    result = Fit(name, rows, server, trained, settings)
     if out is not None:
         _save(Path(out), result)
-    if sum(r.failed for r in metrics) and all(math.isnan(r.steps[2]) for r in metrics):
+    if sum(r.failed for r in rows) and all(math.isnan(r.steps[2]) for r in rows):
         warnings.warn(
             "every search failed, nothing was trained: scale the inputs, or lower max_step",
             stacklevel=2,
@@ -187,6 +196,7 @@ def _settings(name: str, simulation: Simulation, rounds: int) -> dict[str, Any]:
         "plan": repr(task.plan),
         "executor": repr(simulation.executor),
         "seed": task.seed,
+        "metrics": [asdict(metric.info) for metric in simulation.measured],
         "versions": {
             "fedstep": fedstep.__version__,
             "torch": str(torch.__version__),

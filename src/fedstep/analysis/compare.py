@@ -167,6 +167,6 @@ def _last_evaluated(run: Run) -> int | None:
     seen = (
         i
         for i, row in enumerate(run.rows)
-        if row["accuracy"] is not None or row["train_loss"] is not None
+        if row.get("accuracy") is not None or row.get("train_loss") is not None
     )
     return max(seen, default=None)

@@ -95,7 +95,7 @@ def extrapolates(group: Group) -> bool:
 def averages(group: Group) -> bool:
     """Whether the readout is another point than the last iterate."""
     return any(
-        row["last_accuracy"] is not None and row["last_accuracy"] != row["accuracy"]
+        row.get("last_accuracy") is not None and row["last_accuracy"] != row.get("accuracy")
         for run in group.runs
         for row in run.rows
     )

@@ -18,7 +18,9 @@ class Run:
     rows: Sequence[Mapping[str, Any]]
 
     def column(self, key: str) -> list[float]:
-        return [nan if row[key] is None else float(row[key]) for row in self.rows]
+        """The values of a column; NaN where there are none, also where a row lacks the column."""
+        values = (row.get(key) for row in self.rows)
+        return [nan if value is None else float(value) for value in values]
 
     def quantile(self, place: int) -> list[float]:
         """The minimum (0), a quartile (1, 2, 3) or the maximum (4) of the accepted steps."""

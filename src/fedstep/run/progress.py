@@ -12,13 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fedstep.run.record import RoundReport
 
 T = TypeVar("T")
+METRICS = 2  # of a line: more would not fit a terminal
 
 
 def summary(row: RoundReport) -> str:
     """A round in one line."""
     words = [f"loss {row.loss:.4g}"]
-    if not math.isnan(row.accuracy):
-        words.append(f"accuracy {row.accuracy:.4f}")
+    for name, value in list(row.test.items())[:METRICS]:
+        if not math.isnan(value):
+            words.append(f"{name} {metric_text(value)}")
     if not math.isnan(row.steps[2]):
         words.append(f"step {row.steps[2]:.3g}")
     if row.trials:
@@ -29,6 +31,13 @@ def summary(row: RoundReport) -> str:
     if row.rejected:
         words.append(f"rejected {row.rejected}")
     return "  ".join(words)
+
+
+def metric_text(value: float) -> str:
+    """A metric in a few digits: shares of [0, 1] line up, other numbers have any size."""
+    if abs(value) <= 1:
+        return f"{value:.4f}"
+    return f"{value:.4g}"
 
 
 def show(

@@ -13,7 +13,9 @@ from torch import Tensor
 from fedstep.algorithm import Algorithm
 from fedstep.core.vec import State
 from fedstep.local.trace import Trace
+from fedstep.run.columns import ROW_COLUMNS, MetricColumns, metric_columns
 from fedstep.run.evaluate import Score
+from fedstep.run.metrics.base import Metric
 from fedstep.run.rounds import CohortResult, RoundDone
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -26,10 +28,10 @@ class RoundReport:
     round: int  # 1, 2, ...
     loss: float  # mean over participating clients of phi on their batches, during the round
     train_loss: float  # mean over all clients, at the readout
-    test_loss: float  # at the readout, as the two below
-    accuracy: float
-    heldout_accuracy: float  # on clients that never train
-    last_accuracy: float  # at the last iterate, where the readout is another point
+    test_loss: float  # at the readout
+    test: Mapping[str, float]  # metrics by name, at the readout; the first is the one to compare by
+    heldout: Mapping[str, float]  # the same on clients that never train
+    last: Mapping[str, float]  # the same at the last iterate, where the readout is another point
     eta_g: float  # step the server took
     steps: tuple[float, ...]  # minimum, quartiles and maximum of the accepted client steps
     trials: float  # mean number of trials a searched step
@@ -47,15 +49,36 @@ class RoundReport:
         """Cost in gradient-equivalents: a forward pass alone costs a third of forward and backward."""
         return (self.forwards + 2 * self.backwards) / 3
 
+    @property
+    def accuracy(self) -> float:
+        """The test accuracy; NaN where it was not measured."""
+        return self.test.get("accuracy", nan)
+
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "steps": list(self.steps)}
+        """The row as it stands on disk: flat, every metric a column."""
+        row: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name == "test":
+                row.update(metric_columns(self.test, self.heldout, self.last))
+            elif name == "steps":
+                row[name] = list(self.steps)
+            elif name not in ("heldout", "last"):
+                row[name] = value
+        return row
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> RoundReport:
-        """A row as JSON gives it back: null is NaN."""
-        row = {name: _number(value) for name, value in values.items()}
-        row["steps"] = tuple(_number(step) for step in row["steps"])
-        return RoundReport(**row)
+        """A row as JSON gives it back: null is NaN, and so is a number that is not there."""
+        metrics = MetricColumns.of({name: _number(value) for name, value in values.items()})
+        row = {name: _number(values.get(name)) for name in ROW_COLUMNS if name != "steps"}
+        steps = values.get("steps", [None] * len(QUANTILES))
+        return RoundReport(
+            **row,
+            steps=tuple(_number(step) for step in steps),
+            test=metrics.test,
+            heldout=metrics.heldout,
+            last=metrics.last,
+        )
 
 
 @dataclass(frozen=True)
@@ -66,6 +89,12 @@ class Scores:
     last: Score = Score()
     heldout: Score = Score()
     train_loss: float = nan
+
+    @staticmethod
+    def unknown(metrics: Sequence[Metric]) -> Scores:
+        """Those of a round that was not evaluated: every column is there, without a number."""
+        blank = Score.unknown(metrics)
+        return Scores(blank, blank, blank)
 
 
 def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport:
@@ -79,9 +108,9 @@ def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport
         loss=_mean_loss(traces),
         train_loss=scores.train_loss,
         test_loss=scores.test.loss,
-        accuracy=scores.test.accuracy,
-        heldout_accuracy=scores.heldout.accuracy,
-        last_accuracy=scores.last.accuracy,
+        test=scores.test.metrics,
+        heldout=scores.heldout.metrics,
+        last=scores.last.metrics,
         eta_g=float(done.server.rule["eta_g"]),
         steps=_step_quantiles(traces),
         trials=_mean_trials(traces),

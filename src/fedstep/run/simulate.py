@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import nan
 
 import torch
@@ -20,7 +20,8 @@ from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
-from fedstep.run.evaluate import Score, evaluate, loss_over_clients
+from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
+from fedstep.run.metrics.base import Metric
 from fedstep.run.record import RoundReport, Scores, report
 from fedstep.run.rounds import CohortResult, RoundDone, RoundPlan, WorkRequest, fold, rounds
 from fedstep.server.sampling import Sampling, Uniform
@@ -39,6 +40,7 @@ class Simulation:
     heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
     train: bool = False  # evaluate the loss over all clients too
     clock: Clock | None = None  # told where the time goes
+    metrics: tuple[Metric, ...] | None = None  # None: what is usual for such targets
 
     def __post_init__(self) -> None:
         population = len(self.task.federation)
@@ -48,6 +50,20 @@ class Simulation:
             )
         if self.every < 1:
             raise InputError(f"every={self.every}: evaluate every 1 or more rounds")
+
+    @cached_property
+    def measured(self) -> tuple[Metric, ...]:
+        """The metrics of every row; the first is the one to compare by."""
+        if self.metrics is not None:
+            return self.metrics
+        fields = self.test
+        if fields is None:
+            fields = self.heldout
+        if fields is None:
+            return ()
+        task = self.task
+        judge = task.model.evaluating()
+        return usual_metrics(judge, task.model.init(), fields, task.federation.transform)
 
     def begin(self, rounds: int) -> Server:
         return self.task.algorithm.init(self.task.model.init(), rounds)
@@ -93,7 +109,7 @@ class Simulation:
 
     def _report(self, done: RoundDone, model: FlatModel, until: int) -> RoundReport:
         round = done.server.round
-        scores = Scores()
+        scores = Scores.unknown(self.measured)
         if round % self.every == 0 or round == until:
             with self._charge("evaluation"):
                 scores = self._scores(model, done.server)
@@ -114,5 +130,11 @@ class Simulation:
 
     def _score(self, model: FlatModel, x: Vec, fields: tuple[Tensor, ...] | None) -> Score:
         if fields is None:
-            return Score()
-        return evaluate(model, x, fields, self.task.federation.transform)
+            return Score.unknown(self.measured)
+        return evaluate(
+            model,
+            x,
+            fields,
+            self.task.federation.transform,
+            metrics=self.measured,
+        )

@@ -185,6 +185,7 @@ def _about(dealt: tasks.Split, sim: Simulation) -> dict[str, object]:
         "clients": len(sizes),
         "samples": sum(sizes),
         "test_samples": 0 if dealt.test is None else len(dealt.test[1]),
+        "metrics": [asdict(metric.info) for metric in sim.measured],
         "heldout_samples": 0 if dealt.heldout is None else len(dealt.heldout[1]),
         "versions": {
             "fedstep": fedstep.__version__,

@@ -1,0 +1,114 @@
+"""The columns of a row on disk: which belong to a metric, and what is known of the metric.
+
+No torch here: results are read, compared and drawn without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedstep.core.errors import InputError
+
+# A metric's column at the readout has its bare name, so rows written before there were metrics
+# (accuracy, heldout_accuracy, last_accuracy) are rows of the metric `accuracy`.
+HELDOUT = "heldout_"
+LAST = "last_"
+
+# Columns that a metric may not be called by.
+ROW_COLUMNS = (
+    "round",
+    "loss",
+    "train_loss",
+    "test_loss",
+    "eta_g",
+    "steps",
+    "trials",
+    "failed",
+    "forwards",
+    "backwards",
+    "bytes_up",
+    "bytes_down",
+    "seconds",
+    "clients",
+    "rejected",
+)
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """What tables and charts need to know of a metric; a run's manifest holds it."""
+
+    name: str
+    higher_is_better: bool = True
+    percent: bool = False  # a share of [0, 1], which people read in per cent
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise InputError(f"metric {self.name!r}: its name must be a word, as of a column")
+        if self.name in ROW_COLUMNS:
+            raise InputError(f"metric {self.name!r}: rows have a column of that name already")
+        if self.name.startswith((HELDOUT, LAST)):
+            raise InputError(f"metric {self.name!r}: {HELDOUT} and {LAST} mark other columns")
+
+    def better(self, one: float, other: float) -> bool:
+        """Whether one value is better than another; never where either is NaN."""
+        if self.higher_is_better:
+            return one > other
+        return one < other
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+
+ACCURACY = MetricInfo("accuracy", higher_is_better=True, percent=True)
+
+
+@dataclass(frozen=True)
+class MetricColumns:
+    """The metrics of one row by the point and the samples they were taken at."""
+
+    test: dict[str, float]
+    heldout: dict[str, float]
+    last: dict[str, float]
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> MetricColumns:
+        """Pick the metrics out of a row; what is no column of every row is a metric."""
+        columns = MetricColumns({}, {}, {})
+        for column, value in row.items():
+            if column in ROW_COLUMNS:
+                continue
+            if column.startswith(HELDOUT):
+                columns.heldout[column.removeprefix(HELDOUT)] = value
+            elif column.startswith(LAST):
+                columns.last[column.removeprefix(LAST)] = value
+            else:
+                columns.test[column] = value
+        return columns
+
+
+def metric_columns(
+    test: Mapping[str, float],
+    heldout: Mapping[str, float],
+    last: Mapping[str, float],
+) -> dict[str, float]:
+    """Metrics as the columns of a row."""
+    columns = dict(test)
+    columns.update({HELDOUT + name: value for name, value in heldout.items()})
+    columns.update({LAST + name: value for name, value in last.items()})
+    return columns
+
+
+def metric_infos(manifest: Mapping[str, Any]) -> tuple[MetricInfo, ...]:
+    """The metrics that a manifest names, the first of them the one to compare by.
+
+    Manifests written before there were metrics name none: their rows have the accuracy.
+    """
+    listed: Sequence[Mapping[str, Any]] | None = manifest.get("metrics")
+    if listed is None:
+        return (ACCURACY,)
+    return tuple(MetricInfo(**entry) for entry in listed)
