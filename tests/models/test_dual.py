@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,8 @@ from fedstep.algorithm import Algorithm
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Fixed, Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
-from fedstep.execute import spans as module
-from fedstep.execute.spans import Spans, pays, spans
+from fedstep.execute import gram_cache as module
+from fedstep.execute.gram_cache import GramCache, dual_form_fits, dual_form_pays
 from fedstep.local.directions import Clip, Momentum
 from fedstep.models.dual import Dual
 from fedstep.models.module import ModuleModel
@@ -104,7 +105,7 @@ def test_layers_without_bias_flattened_inputs_and_other_losses(bias, flatten, lo
         for e in (Cohort(), Cohort(dual=False))
     ]
     assert torch.allclose(*ends, rtol=1e-10, atol=1e-11)
-    dual = spans(Task(zoo.fedsls(), model(bias, flatten, loss), federation()))
+    dual = dual_form_fits(Task(zoo.fedsls(), model(bias, flatten, loss), federation()))
     assert dual == (
         getattr(loss, "__name__", "") != "<lambda>"
     )  # that one is a mean already: padding could not be left out
@@ -128,7 +129,7 @@ def test_the_dual_form_is_really_taken(monkeypatch):
 )
 def test_parts_that_need_more_than_inner_products_keep_to_the_plain_form(algorithm):
     task = Task(algorithm, model(), federation())
-    assert not spans(task)
+    assert not dual_form_fits(task)
     assert torch.allclose(
         run(algorithm, Cohort())[0].x, run(algorithm, Sequential())[0].x, rtol=1e-10
     )
@@ -138,22 +139,22 @@ def test_other_models_and_augmented_data_keep_to_the_plain_form():
     net = ModuleModel(
         nn.Sequential(nn.Linear(FEATURES, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double()
     )
-    assert not spans(Task(zoo.fedavg(), net, federation()))
+    assert not dual_form_fits(Task(zoo.fedavg(), net, federation()))
     augmented = replace(federation(), transform=lambda fields, g: fields)
-    assert not spans(Task(zoo.fedavg(), model(), augmented))
-    assert spans(Task(zoo.fedavg(), model(), federation()))
+    assert not dual_form_fits(Task(zoo.fedavg(), model(), augmented))
+    assert dual_form_fits(Task(zoo.fedavg(), model(), federation()))
 
 
 def test_clients_with_more_samples_than_features_or_too_few_steps_keep_to_the_plain_form():
     task = Task(zoo.fedavg(), model(), federation(), Plan(batch=5, steps=60))
-    assert pays(task, FEATURES - 1)
-    assert not pays(task, FEATURES)
-    assert not pays(replace(task, plan=Plan(batch=5, steps=1)), FEATURES - 1)
+    assert dual_form_pays(task, FEATURES - 1)
+    assert not dual_form_pays(task, FEATURES)
+    assert not dual_form_pays(replace(task, plan=Plan(batch=5, steps=1)), FEATURES - 1)
 
 
 def test_small_and_large_clients_are_cut_into_different_jobs():
     task = Task(zoo.fedavg(), model(), federation(), Plan(batch=5, steps=3))
-    short = [c for c in range(len(SIZES)) if pays(task, SIZES[c])]
+    short = [c for c in range(len(SIZES)) if dual_form_pays(task, SIZES[c])]
     assert 0 < len(short) < len(SIZES)
     jobs = Cohort(block=4).jobs(task, range(len(SIZES)))
     assert sorted(c for job in jobs for c in job) == list(range(len(SIZES)))
@@ -164,7 +165,7 @@ def test_inner_products_are_those_of_the_parameters():
     net, fed = model(), federation()
     task = Task(zoo.fedavg(), net, fed)
     anchor = net.init()
-    dual = Spans().block(task, anchor, [1, 4])
+    dual = GramCache().dual_form(task, anchor, [1, 4])
     g = torch.Generator().manual_seed(0)
     u, v = (
         torch.randn(dual.enter(anchor).shape, generator=g, dtype=torch.float64) for _ in range(2)
@@ -176,16 +177,15 @@ def test_inner_products_are_those_of_the_parameters():
     assert torch.allclose((a * b).sum(-1), full, rtol=1e-12)
 
 
-def test_gram_matrices_are_kept_within_the_limit(monkeypatch):
+def test_gram_matrices_are_kept_within_the_limit():
     task = Task(zoo.fedavg(), model(), federation())
-    cache = Spans()
-    monkeypatch.setattr(module, "LIMIT", 8 * (12 * 12 + 20 * 20))
+    cache = GramCache(limit=8 * (12 * 12 + 20 * 20))
     for client in (0, 1, 2, 3, 1):
-        cache.block(task, task.model.init(), [client])
-    assert list(cache.kept) == [3, 1]
-    assert cache.size == sum(g.numel() * 8 for g in cache.kept.values())
-    cache.block(replace(task, federation=federation()), task.model.init(), [5])
-    assert list(cache.kept) == [5]  # another federation has other clients of the same numbers
+        cache.dual_form(task, task.model.init(), [client])
+    assert list(cache.matrices) == [3, 1]
+    assert cache.bytes == sum(g.numel() * 8 for g in cache.matrices.values())
+    cache.dual_form(replace(task, federation=federation()), task.model.init(), [5])
+    assert list(cache.matrices) == [5]  # another federation has other clients of the same numbers
 
 
 def test_extrapolation_sees_the_same_norms():
@@ -206,4 +206,21 @@ def test_float32_stays_close():
         *_, (server, _) = sim.run(sim.begin(5), Store(), 5)
         ends.append(server.x)
     assert torch.allclose(*ends, rtol=1e-4, atol=1e-5)
-    assert isinstance(Spans().block(sim.task, net.init(), [0]), Dual)
+    assert isinstance(GramCache().dual_form(sim.task, net.init(), [0]), Dual)
+
+
+def test_a_pickled_executor_leaves_its_gram_matrices_behind():
+    executor = Cohort(4)
+    run(zoo.fedsls(), executor)
+    assert executor._cache.matrices
+    sent = pickle.loads(pickle.dumps(executor))
+    assert sent == executor
+    assert not sent._cache.matrices
+    assert sent._cache.federation is None
+
+
+def test_workers_share_the_machine_s_limit_of_gram_matrices():
+    alone = Cohort(4)
+    one_of_four = alone.one_of(4)
+    assert one_of_four._cache.limit == alone._cache.limit // 4
+    assert one_of_four.cut == alone.cut

@@ -17,7 +17,7 @@ from fedstep.corrections.envelope import Envelope
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
-from fedstep.execute.spans import spans
+from fedstep.execute.gram_cache import dual_form_fits
 from fedstep.local.newton import Newton, conjugate_gradients
 from fedstep.local.terms import Proximal
 from fedstep.models.function import FunctionModel
@@ -438,8 +438,8 @@ def test_newton_on_a_linear_model_keeps_to_plain_coordinates():
         ]
     )
     layer = ModuleModel(torch.nn.Linear(20, 3, dtype=torch.float64))
-    assert spans(Task(zoo.fedsls(), layer, fed, Plan(2, 9)))
-    assert not spans(Task(replace(zoo.fedsls(), local=Newton()), layer, fed, Plan(2, 9)))
+    assert dual_form_fits(Task(zoo.fedsls(), layer, fed, Plan(2, 9)))
+    assert not dual_form_fits(Task(replace(zoo.fedsls(), local=Newton()), layer, fed, Plan(2, 9)))
 
 
 def test_distance_over_sum_does_not_know_the_scale_of_the_deltas():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from torch import Tensor
+
 from fedstep.algorithm import Broadcast, Update
+from fedstep.core.types import Batch, Forward
 from fedstep.core.vec import State
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
@@ -65,6 +68,10 @@ class Local(Executor):
     ) -> Update:
         """One job; memories have the clients on their first axis, also in the update."""
 
+    def one_of(self, workers: int) -> Local:
+        """This executor as each of several workers on one machine has it: with its share of what the machine can give."""
+        return self
+
     def __call__(
         self,
         task: Task,
@@ -79,6 +86,23 @@ class Local(Executor):
                 update = self.run(task, sent, clients, memory, probe)
                 store.save(clients, {**memory, **update.memory})
             yield update
+
+
+def run_clients(
+    task: Task,
+    sent: Broadcast,
+    memory: State,
+    model: Forward,
+    batches: Iterable[tuple[Batch, Tensor | None]],
+    samples: Tensor,
+    probe: bool,
+) -> Update:
+    """The algorithm's part of a job, seen by the profiler."""
+    algorithm = task.profiler.wrap_algorithm(task.algorithm)
+    call = algorithm.client
+    if probe:
+        call = algorithm.probe
+    return call(sent, memory, task.profiler.wrap_model(model), batches, samples)
 
 
 @contextmanager

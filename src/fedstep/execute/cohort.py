@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,10 +11,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch
+from fedstep.core.types import Batch, Forward
 from fedstep.core.vec import State
-from fedstep.execute.base import Local
-from fedstep.execute.spans import Spans, pays, spans
+from fedstep.execute.base import Local, run_clients
+from fedstep.execute.gram_cache import LIMIT, GramCache, dual_form_fits, dual_form_pays
+from fedstep.execute.lockstep import Lockstep
 from fedstep.execute.task import Task
 
 
@@ -29,88 +30,103 @@ class Cohort(Local):
 
     block: int = 16
     dual: bool = True
-    _spans: Spans = field(default_factory=Spans, repr=False, compare=False)
+    _cache: GramCache = field(default_factory=GramCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.block < 1:
             raise InputError(f"Cohort(block={self.block}): a block needs at least one client")
 
+    def one_of(self, workers: int) -> Cohort:
+        # the limit is the machine's: every worker has a cache of its own
+        return replace(self, _cache=GramCache(LIMIT // workers))
+
     def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
-        if not (self.dual and spans(task)):
+        if not (self.dual and dual_form_fits(task)):
             return self._cut(cohort)
-        clients = sorted(cohort, key=task.federation.size)
-        short = sum(
-            pays(task, task.federation.size(c)) for c in clients
-        )  # they come first: the rule is monotone
-        place = {c: k for k, c in enumerate(cohort)}
-        return [
-            sorted(block, key=place.__getitem__)
-            for part in (clients[:short], clients[short:])
-            for block in self._cut(part)
-        ]
+        size_of = task.federation.size
+        clients = sorted(cohort, key=size_of)
+        # the rule is monotone in the size, so those whom the dual form pays come first
+        in_dual_form = sum(dual_form_pays(task, size_of(client)) for client in clients)
+        blocks = self._cut(clients[:in_dual_form]) + self._cut(clients[in_dual_form:])
+        place = {client: k for k, client in enumerate(cohort)}
+        return [sorted(block, key=place.__getitem__) for block in blocks]
 
     def _cut(self, clients: Sequence[int]) -> list[list[int]]:
         """Blocks of nearly equal size, none above the limit: workers are to have the same to do."""
         count = -(-len(clients) // self.block)
-        ends = [len(clients) * i // count for i in range(1, count + 1)] if count else []
-        return [list(clients[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        blocks = []
+        for i in range(count):
+            begin = len(clients) * i // count
+            end = len(clients) * (i + 1) // count
+            blocks.append(list(clients[begin:end]))
+        return blocks
 
     def run(
-        self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool
+        self,
+        task: Task,
+        sent: Broadcast,
+        clients: Sequence[int],
+        memory: State,
+        probe: bool,
     ) -> Update:
-        samples = torch.tensor([task.federation.size(c) for c in clients])
-        dual = self.dual and not probe and spans(task) and pays(task, int(samples.max()))
-        call = task.algorithm.probe if probe else task.algorithm.client
-        with task.working():
-            model = task.watched(self._spans.block(task, sent.x, clients) if dual else task.model)
-            return call(
-                sent, memory, model, _walk(task, sent, clients, samples, probe, dual), samples
+        sizes = [task.federation.size(client) for client in clients]
+        samples = torch.tensor(sizes)
+        # a probe wants gradients of the parameters, which have no coordinates in the span
+        dual = self.dual and not probe and dual_form_fits(task)
+        dual = dual and dual_form_pays(task, max(sizes))
+        with task.profiler.job():
+            model: Forward = task.model
+            if dual:
+                model = self._cache.dual_form(task, sent.x, clients)
+            return run_clients(
+                task,
+                sent,
+                memory=memory,
+                model=model,
+                batches=_batches(task, sent, clients, samples, probe=probe, dual=dual),
+                samples=samples,
+                probe=probe,
             )
 
 
-def _walk(
-    task: Task, sent: Broadcast, clients: Sequence[int], samples: Tensor, probe: bool, dual: bool
+def _batches(
+    task: Task,
+    sent: Broadcast,
+    clients: Sequence[int],
+    samples: Tensor,
+    probe: bool,
+    dual: bool,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
     """Batches in lockstep, of samples or of positions among the client's samples, and which clients are still at work."""
-    plans = [task.positions(c, sent.round, probe) for c in clients]
-    lengths = [len(plan) for plan in plans]
-    sizes = pad_sequence(
-        [torch.tensor([i.numel() for i in plan], dtype=torch.int64) for plan in plans], True
-    )
-    longest, shortest = _extremes(sizes)
-    positions = pad_sequence([_table(plan, max(longest, default=0)) for plan in plans], True)
-    parts = pad_sequence([task.federation.parts[c] for c in clients], True)
-    shares, steps = sizes / samples.double().unsqueeze(-1), torch.tensor(lengths)
-    for step, width in enumerate(longest):
-        who = (
-            None
-            if step < min(lengths)
-            else torch.tensor([r for r, n in enumerate(lengths) if step < n])
-        )
-        rows = torch.arange(len(clients)) if who is None else who
-        at = positions[rows, step, :width]
-        mask = None if shortest[step] == width else torch.arange(width) < sizes[rows, step, None]
-        pooled, share, count = parts[rows].gather(1, at), shares[rows, step], steps[rows]
+    walk = Lockstep.of([task.positions(client, sent.round, probe) for client in clients])
+    parts = pad_sequence([task.federation.parts[client] for client in clients], batch_first=True)
+    shares = walk.sizes / samples.double().unsqueeze(-1)
+    steps = torch.tensor(walk.lengths)
+    for step, width in enumerate(walk.largest):
+        at_work = walk.at_work(step)
+        rows = at_work
+        if rows is None:
+            rows = torch.arange(len(clients))
+        positions = walk.positions[rows, step, :width]
+        pooled = parts[rows].gather(1, positions)
         if dual:
-            yield task.place(at, pooled, rows, share, mask, sent.x, count), who
-        else:
-            seeds = torch.tensor(
-                [task.step_seed(clients[r], sent.round, step) for r in rows.tolist()]
+            batch = task.gather_positions(
+                positions,
+                pooled,
+                rows,
+                share=shares[rows, step],
+                mask=walk.mask(step, rows),
+                like=sent.x,
+                steps=steps[rows],
             )
-            yield task.gather(pooled, share, seeds, mask, sent.x, count), who
-
-
-def _table(plan: list[Tensor], width: int) -> Tensor:
-    """A client's batches, one a row; short ones are padded with their first sample."""
-    sizes = torch.tensor([i.numel() for i in plan], dtype=torch.int64)
-    column = torch.arange(width)
-    first = (sizes.cumsum(0) - sizes).unsqueeze(-1)
-    inside = torch.where(column < sizes.unsqueeze(-1), first + column, first)
-    return torch.cat(plan)[inside] if plan else torch.zeros(0, width, dtype=torch.int64)
-
-
-def _extremes(sizes: Tensor) -> tuple[list[int], list[int]]:
-    """The largest and the smallest batch of each step, among the clients that are still at work."""
-    if sizes.shape[1] == 0:
-        return [], []
-    return sizes.amax(0).tolist(), torch.where(sizes > 0, sizes, sizes.max()).amin(0).tolist()
+        else:
+            seeds = [task.step_seed(clients[row], sent.round, step) for row in rows.tolist()]
+            batch = task.gather(
+                pooled,
+                share=shares[rows, step],
+                seed=torch.tensor(seeds),
+                mask=walk.mask(step, rows),
+                like=sent.x,
+                steps=steps[rows],
+            )
+        yield batch, at_work

@@ -120,7 +120,14 @@ class Processes(Executor):
 
     def _hire(self) -> Worker:
         ours, theirs = get_context("fork").Pipe()
-        given = (self._task, self.inner, self._poster, theirs, [w.pipe for w in self.crew] + [ours])
+        given = (
+            self._task,
+            self.inner,
+            self.workers,
+            self._poster,
+            theirs,
+            [w.pipe for w in self.crew] + [ours],
+        )
         process = get_context("fork").Process(target=_serve, args=given, daemon=True)
         process.start()
         theirs.close()
@@ -171,7 +178,7 @@ class Processes(Executor):
                 raise error
             self.busy += seconds
             if self._task is not None:
-                self._task.heard(told)
+                self._task.profiler.merge(told)
             done.update(zip(worker.piece, updates, strict=True))
             worker.piece = None
 
@@ -194,7 +201,12 @@ class Processes(Executor):
 
 
 def _serve(
-    task: Task, inner: Local, poster: Poster, pipe: Connection, others: list[Connection]
+    task: Task,
+    inner: Local,
+    workers: int,
+    poster: Poster,
+    pipe: Connection,
+    others: list[Connection],
 ) -> None:
     """The life of a worker: jobs in, updates out, until the pipe is closed."""
     die_with_parent()
@@ -202,6 +214,8 @@ def _serve(
     for other in others:
         other.close()  # or the death of the parent would not be seen
     torch.set_num_threads(1)
+    inner = inner.one_of(workers)
+    task.profiler.drain()  # what the parent had counted before the fork is the parent's
     while True:
         try:
             round, jobs, memories, probe = loads(pipe.recv_bytes())
@@ -216,7 +230,9 @@ def _serve(
         except Exception as raised:
             error = raised
         try:
-            pipe.send_bytes(_answer((process_time() - clock, task.told()), updates, error))
+            pipe.send_bytes(
+                _answer((process_time() - clock, task.profiler.drain()), updates, error)
+            )
         except OSError:
             return
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
-from fedstep.execute.base import Local
+from fedstep.execute.base import Local, run_clients
 from fedstep.execute.task import Task
 
 
@@ -23,28 +23,45 @@ class Sequential(Local):
         return [[client] for client in cohort]
 
     def run(
-        self, task: Task, sent: Broadcast, clients: Sequence[int], memory: State, probe: bool
+        self,
+        task: Task,
+        sent: Broadcast,
+        clients: Sequence[int],
+        memory: State,
+        probe: bool,
     ) -> Update:
         (client,) = clients
-        own = {name: value[0] for name, value in memory.items()}
-        samples = torch.tensor(task.federation.size(client))
-        call = task.algorithm.probe if probe else task.algorithm.client
-        with task.working():
-            update = call(
-                sent, own, task.watched(task.model), _walk(task, sent, client, probe), samples
+        with task.profiler.job():
+            update = run_clients(
+                task,
+                sent,
+                memory={name: value[0] for name, value in memory.items()},
+                model=task.model,
+                batches=_batches(task, sent, client, probe),
+                samples=torch.tensor(task.federation.size(client)),
+                probe=probe,
             )
-        return replace(update, memory={name: value[None] for name, value in update.memory.items()})
+        # one client has no axis of clients, a job has
+        stacked = {name: value[None] for name, value in update.memory.items()}
+        return replace(update, memory=stacked)
 
 
-def _walk(
-    task: Task, sent: Broadcast, client: int, probe: bool
+def _batches(
+    task: Task,
+    sent: Broadcast,
+    client: int,
+    probe: bool,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
     size = task.federation.size(client)
     plan = task.batches(client, sent.round, probe)
+    steps = torch.tensor(len(plan))
     for step, index in enumerate(plan):
-        seed, steps = (
-            torch.tensor(task.step_seed(client, sent.round, step)),
-            torch.tensor(len(plan)),
+        batch = task.gather(
+            index,
+            share=torch.tensor(len(index) / size, dtype=torch.float64),
+            seed=torch.tensor(task.step_seed(client, sent.round, step)),
+            mask=None,
+            like=sent.x,
+            steps=steps,
         )
-        share = torch.tensor(len(index) / size, dtype=torch.float64)
-        yield task.gather(index, share, seed, None, sent.x, steps), None
+        yield batch, None

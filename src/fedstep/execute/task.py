@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.seeds import generator, key
-from fedstep.core.types import Batch, Forward
+from fedstep.core.types import Batch
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import InOrder, Plan
+from fedstep.execute.profiler import Profiler
 from fedstep.models.flat import FlatModel
 
 
@@ -25,6 +25,7 @@ class Task:
     federation: Federation
     plan: Plan = Plan()
     seed: int = 0
+    profiler: Profiler = field(default=Profiler(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         suited = self.algorithm.suited(self.model, self.federation.fields[-1])
@@ -39,8 +40,11 @@ class Task:
 
     def positions(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
         """A client's batches of a round as positions among its own samples; a probe walks once through all of them."""
-        plan = Plan(self.plan.batch, None, 1, InOrder()) if probe else self.plan
-        return plan(self.federation.size(client), self.seed, round, client)
+        plan = self.plan
+        if probe:
+            plan = Plan(self.plan.batch, steps=None, epochs=1, order=InOrder())
+        with self.profiler.charge("data"):
+            return plan(self.federation.size(client), self.seed, round, client)
 
     def step_seed(self, client: int, round: int, step: int) -> int:
         """The seed of what is random inside the forward passes of one local step."""
@@ -56,14 +60,13 @@ class Task:
         steps: Tensor | None = None,
     ) -> Batch:
         """The samples of a batch, on the device of the model."""
-        fields = tuple(f[index] for f in self.federation.fields)
-        if self.federation.transform is not None:
-            fields = self._transformed(self.federation.transform, fields, seed)
-        fields = tuple(f.to(like.device) for f in fields)
-        mask = None if mask is None else mask.to(like.device)
-        return Batch(fields, share.to(like), seed, mask, None if steps is None else steps.to(like))
+        with self.profiler.charge("data"):
+            fields = tuple(f[index] for f in self.federation.fields)
+            if self.federation.transform is not None:
+                fields = _transformed(self.federation.transform, fields, seed)
+            return _moved(fields, share, seed, mask, like, steps)
 
-    def place(
+    def gather_positions(
         self,
         index: Tensor,
         pooled: Tensor,
@@ -77,34 +80,44 @@ class Task:
 
         For models in which nothing is random, so the seeds are zeros.
         """
-        fields = (index, rows.unsqueeze(-1).expand_as(index), self.federation.fields[-1][pooled])
-        moved = tuple(f.to(like.device) for f in fields)
-        mask = None if mask is None else mask.to(like.device)
-        return Batch(moved, share.to(like), torch.zeros_like(rows), mask, steps.to(like))
+        with self.profiler.charge("data"):
+            targets = self.federation.fields[-1][pooled]
+            row_of_each = rows.unsqueeze(-1).expand_as(index)
+            no_seeds = torch.zeros_like(rows)
+            fields = (index, row_of_each, targets)
+            return _moved(fields, share, no_seeds, mask, like, steps)
 
-    def watched(self, forward: Forward) -> Forward:
-        """The model as clients are given it; a place to look over its shoulder."""
-        return forward
 
-    def working(self) -> AbstractContextManager[None]:
-        """Around the work of a job."""
-        return nullcontext()
+def _moved(
+    fields: tuple[Tensor, ...],
+    share: Tensor,
+    seed: Tensor,
+    mask: Tensor | None,
+    like: Tensor,
+    steps: Tensor | None,
+) -> Batch:
+    """A batch on the device of the model; seeds stay, they are read as numbers."""
+    if mask is not None:
+        mask = mask.to(like.device)
+    if steps is not None:
+        steps = steps.to(like)
+    return Batch(
+        fields=tuple(f.to(like.device) for f in fields),
+        share=share.to(like),
+        seed=seed,
+        mask=mask,
+        steps=steps,
+    )
 
-    def told(self) -> dict[str, float]:
-        """What was counted since the last time, for the process that `heard` it."""
-        return {}
 
-    def heard(self, seconds: dict[str, float]) -> None:
-        """Take what another process has counted."""
-
-    def _transformed(
-        self, transform: Transform, fields: tuple[Tensor, ...], seed: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Client by client, so that the random numbers do not depend on who else is in the block."""
-        if seed.dim() == 0:
-            return transform(fields, generator(int(seed), "augment"))
-        each = []
-        for client_seed, *client_fields in zip(seed, *fields, strict=True):
-            draw = generator(int(client_seed), "augment")
-            each.append(transform(tuple(client_fields), draw))
-        return tuple(torch.stack(column) for column in zip(*each, strict=True))
+def _transformed(
+    transform: Transform, fields: tuple[Tensor, ...], seed: Tensor
+) -> tuple[Tensor, ...]:
+    """Client by client, so that the random numbers do not depend on who else is in the block."""
+    if seed.dim() == 0:
+        return transform(fields, generator(int(seed), "augment"))
+    each = []
+    for client_seed, *client_fields in zip(seed, *fields, strict=True):
+        draw = generator(int(client_seed), "augment")
+        each.append(transform(tuple(client_fields), draw))
+    return tuple(torch.stack(column) for column in zip(*each, strict=True))

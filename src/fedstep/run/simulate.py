@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import nan
@@ -15,7 +14,6 @@ from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 from fedstep.execute.base import Executor
-from fedstep.execute.clock import Clock
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
@@ -39,7 +37,6 @@ class Simulation:
     every: int = 1
     heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
     train: bool = False  # evaluate the loss over all clients too
-    clock: Clock | None = None  # told where the time goes
     metrics: tuple[Metric, ...] | None = None  # None: what is usual for such targets
 
     def __post_init__(self) -> None:
@@ -76,7 +73,7 @@ class Simulation:
         while event is not None:
             if isinstance(event, WorkRequest):
                 result = self._work(event, store)
-                with self._charge("aggregation"):
+                with self.task.profiler.charge("aggregation"):
                     event = events.send(result)
                 continue
             yield event.server, self._report(event, model, until)
@@ -100,18 +97,13 @@ class Simulation:
             store,
             probe=request.probe,
         )
-        return fold(updates, charge=partial(self._charge, "aggregation"))
-
-    def _charge(self, kind: str) -> AbstractContextManager[None]:
-        if self.clock is None:
-            return nullcontext()
-        return self.clock.charge(kind)
+        return fold(updates, charge=partial(self.task.profiler.charge, "aggregation"))
 
     def _report(self, done: RoundDone, model: FlatModel, until: int) -> RoundReport:
         round = done.server.round
         scores = Scores.unknown(self.measured)
         if round % self.every == 0 or round == until:
-            with self._charge("evaluation"):
+            with self.task.profiler.charge("evaluation"):
                 scores = self._scores(model, done.server)
         return report(self.task.algorithm, done, scores)
 

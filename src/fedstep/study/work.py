@@ -23,8 +23,8 @@ from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
 from fedstep.data.rules import rule
 from fedstep.execute.choose import choose
-from fedstep.execute.clock import Clock, TimedTask
 from fedstep.execute.processes import Processes
+from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.store import store_for
 from fedstep.execute.task import Task
 from fedstep.models.named import named
@@ -123,17 +123,18 @@ def work(
         if finished(run, home):
             return []
         sim, dealt = simulation(run, data)
-        clock, begun = Clock(), perf_counter()
+        profiler = TimeProfiler()
+        begun = perf_counter()
         if profile:
-            sim = replace(sim, task=TimedTask.of(sim.task, clock), clock=clock)
+            sim = replace(sim, task=replace(sim.task, profiler=profiler))
         with Processes(choose(sim.task.model), workers) if workers > 1 else nullcontext() as crew:
             said = _work(
                 run, replace(sim, executor=crew or sim.executor), dealt, folder_of(run, home), watch
             )
         if profile:
             if crew is not None:
-                clock.add("idle", crew.idle)
-            spent = summary(clock.taken(), perf_counter() - begun, run.setting.rounds, workers)
+                profiler.merge({"idle": crew.idle})
+            spent = summary(profiler.drain(), perf_counter() - begun, run.setting.rounds, workers)
             write_json(folder_of(run, home) / FILE, spent)
         return said
 
