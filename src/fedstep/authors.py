@@ -28,9 +28,10 @@ from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, HeavyBall, Step
 from fedstep.server.weighting import BySamples
 from fedstep.steps.conditions import Armijo, Condition, Goldstein
+from fedstep.steps.failures import Failure, LastTrial, Nudge
 from fedstep.steps.fixed import Schedule
 from fedstep.steps.proposals import Factors, Proposal
-from fedstep.steps.resets import Failure, Grow, Keep, LastTrial, Nudge, Reset
+from fedstep.steps.resets import Grow, Keep, Reset
 from fedstep.steps.search import LineSearch
 from fedstep.steps.secant import ProgramSecantStep
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
 from fedstep.steps import conditions
-from fedstep.steps.resets import Failure, Grow, Reset, Skip
+from fedstep.steps.failures import Failure, Skip
+from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.rule import StepRule
 from fedstep.steps.search import LineSearch
 

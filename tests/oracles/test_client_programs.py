@@ -20,9 +20,12 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch
 from fedstep.steps.conditions import Armijo
-from fedstep.steps.resets import Grow, Keep, Nudge, Restart
+from fedstep.steps.distance import DistanceOverGradients
+from fedstep.steps.failures import Nudge
+from fedstep.steps.frank_wolfe import FrankWolfe
+from fedstep.steps.lipschitz import LipschitzSearch
+from fedstep.steps.resets import Grow, Keep, Restart
 from fedstep.steps.search import LineSearch
 
 

@@ -17,7 +17,8 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.optim import Armijo as ArmijoOptimizer
 from fedstep.steps.conditions import Armijo
-from fedstep.steps.resets import Grow, Keep, Nudge, Restart
+from fedstep.steps.failures import Nudge
+from fedstep.steps.resets import Grow, Keep, Restart
 from fedstep.steps.search import LineSearch
 
 DEFAULTS = {

@@ -17,10 +17,11 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.optim import Searching
 from fedstep.steps.conditions import Armijo, Goldstein
+from fedstep.steps.failures import LastTrial, Nudge
 from fedstep.steps.polyak import Polyak
 from fedstep.steps.proposals import Factors
 from fedstep.steps.references import Current, Grippo, ZhangHager
-from fedstep.steps.resets import Grow, Keep, LastTrial, Nudge, PolyakGuess, Restart
+from fedstep.steps.resets import Grow, Keep, PolyakGuess, Restart
 from fedstep.steps.search import LineSearch
 
 DATA = json.loads((HERE / "extracts" / "sls_line_search.json").read_text())["data"]

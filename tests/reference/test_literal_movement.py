@@ -27,8 +27,8 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
-from fedstep.steps.adaptive import DistanceOverGradients
 from fedstep.steps.conditions import Armijo
+from fedstep.steps.distance import DistanceOverGradients
 from fedstep.steps.fixed import Constant
 from fedstep.steps.resets import Grow, Keep
 from fedstep.steps.search import LineSearch

@@ -27,10 +27,11 @@ from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
 from fedstep.steps.cadence import Settled
 from fedstep.steps.conditions import Armijo, Goldstein
+from fedstep.steps.failures import LastTrial, Nudge
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.proposals import Factors
 from fedstep.steps.references import Current, Grippo, Smoothed, ZhangHager
-from fedstep.steps.resets import Grow, Keep, LastTrial, Nudge, PolyakGuess, Restart
+from fedstep.steps.resets import Grow, Keep, PolyakGuess, Restart
 from fedstep.steps.rule import StepRule
 from fedstep.steps.search import LineSearch
 

@@ -26,10 +26,11 @@ from fedstep.steps.conditions import (
     StrongWolfe,
     Wolfe,
 )
+from fedstep.steps.failures import LastTrial, Settle, Skip
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.proposals import Bisect, Factors, Secant
 from fedstep.steps.references import Grippo, Reference, Smoothed, ZhangHager
-from fedstep.steps.resets import Keep, LastTrial, PolyakGuess, Restart, Settle, Skip
+from fedstep.steps.resets import Keep, PolyakGuess, Restart
 from fedstep.steps.rule import Outcome
 from fedstep.steps.search import LineSearch
 from fedstep.steps.trial import Trial
@@ -409,8 +410,8 @@ def trial_of(
     state = reference.init(torch.zeros(1, dtype=torch.float64))
     lines = []
     for f in losses:
-        value, decline, state = reference(*torch.tensor([f, slope], dtype=torch.float64), state)
-        lines.append((float(value), float(decline)))
+        line, state = reference(*torch.tensor([f, slope], dtype=torch.float64), state)
+        lines.append((float(line.value), float(line.slope)))
     return lines
 
 
@@ -451,15 +452,15 @@ def test_the_smoothed_line_is_the_inequality_of_the_running_means(
         "steepness": torch.tensor(steep, dtype=torch.float64),
     }
     at = torch.tensor([f, slope], dtype=torch.float64)
-    line, decline, _ = Smoothed(beta)(*at, state)
+    line, _ = Smoothed(beta)(*at, state)
     h, s = beta * gain + (1 - beta) * (f - new), beta * steep - (1 - beta) * slope
     if abs(h - c * eta * s) > 1e-9:
         trial = Trial(
             torch.tensor(eta).double(),
             torch.tensor(new).double(),
             *at,
-            line,
-            decline,
+            line.value,
+            line.slope,
             torch.zeros(()),
         )
         assert bool(trial.below(c)) == (h >= c * eta * s)

@@ -75,15 +75,15 @@ def test_a_step_grows_by_no_more_than_the_factor():
 def test_the_fitted_mean_forgets():
     reset = Fitted(0.5, memory=0.5)
     state = {"log": torch.tensor(2.0).log()}
-    from fedstep.steps.trial import Took
+    from fedstep.steps.trial import SearchResult
 
-    took = Took(
+    took = SearchResult(
         torch.tensor(1), torch.tensor(8.0), torch.tensor(0.5)
     )  # the fitted step is 8 itself
     assert reset.after(took, state)["log"].exp() == pytest.approx(4.0)
     first = reset.after(took, {"log": torch.tensor(torch.nan)})["log"].exp()
     assert first == pytest.approx(8.0)
-    failed = Took(torch.tensor(9), torch.tensor(0.0), torch.tensor(torch.nan))
+    failed = SearchResult(torch.tensor(9), torch.tensor(0.0), torch.tensor(torch.nan))
     assert torch.isnan(reset.after(failed, state)["log"])
 
 

@@ -23,7 +23,8 @@ from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
 from fedstep.steps.conditions import Armijo
-from fedstep.steps.resets import Grow, Keep, Nudge, Reset, Restart, Skip
+from fedstep.steps.failures import Nudge, Skip
+from fedstep.steps.resets import Grow, Keep, Reset, Restart
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import LineSearch
 

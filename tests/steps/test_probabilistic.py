@@ -125,12 +125,12 @@ def test_noise_is_the_variance_of_the_means_over_the_samples():
     x, d = torch.tensor([0.3, -1.0, 0.5]).double(), torch.tensor([1.0, 0.2, -0.4]).double()
     batch = Batch((a, b), torch.tensor(1.0), torch.tensor(0))
     ctx = Context(x, {}, {}, FunctionModel(squares, x))
-    value, slope, var, bend = Objective(ctx, batch, (L2(0.2),)).noisy(x, d)
+    noisy = Objective(ctx, batch, (L2(0.2),)).noisy(x, d)
     r, q = (a @ x - b).numpy(), (a @ d).numpy()
-    assert float(value) == pytest.approx(np.mean(r**2) + 0.1 * float(x @ x), rel=1e-12)
-    assert float(slope) == pytest.approx(np.mean(2 * r * q) + 0.2 * float(x @ d), rel=1e-12)
-    assert float(var) == pytest.approx(np.var(r**2, ddof=1) / 6, rel=1e-12)
-    assert float(bend) == pytest.approx(np.var(2 * r * q, ddof=1) / 6, rel=1e-12)
+    assert float(noisy.value) == pytest.approx(np.mean(r**2) + 0.1 * float(x @ x), rel=1e-12)
+    assert float(noisy.slope) == pytest.approx(np.mean(2 * r * q) + 0.2 * float(x @ d), rel=1e-12)
+    assert float(noisy.value_variance) == pytest.approx(np.var(r**2, ddof=1) / 6, rel=1e-12)
+    assert float(noisy.slope_variance) == pytest.approx(np.var(2 * r * q, ddof=1) / 6, rel=1e-12)
 
 
 @pytest.mark.parametrize("start", [1e-3, 0.05, 1.0, 30.0])

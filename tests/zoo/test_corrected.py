@@ -23,7 +23,7 @@ from fedstep.local.directions import Momentum
 from fedstep.local.preconditioned import Rescaled
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
-from fedstep.steps.divided import Divided
+from fedstep.steps.fixed import Divided
 from fedstep.steps.rule import StepRule
 from fedstep.steps.search import LineSearch
 

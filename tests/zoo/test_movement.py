@@ -22,7 +22,9 @@ from fedstep.local.storm import Storm
 from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe, LipschitzSearch
+from fedstep.steps.distance import DistanceOverGradients
+from fedstep.steps.frank_wolfe import FrankWolfe
+from fedstep.steps.lipschitz import LipschitzSearch
 from fedstep.steps.probabilistic import ProbabilisticSearch
 from fedstep.steps.secant import SecantStep
 

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from fedstep.core.vec import State, put, take
+from fedstep.core.vec import NewState, State, put, take
 
 
-def part(state: State, name: str) -> dict[str, Tensor]:
+def part(state: State, name: str) -> NewState:
     """What a flat state holds of one part; nothing where the part is absent.
 
     >>> part({"step": 1, "reset.trials": 2, "reset.limit": 3}, "reset")
@@ -25,7 +25,7 @@ def part(state: State, name: str) -> dict[str, Tensor]:
     return inside
 
 
-def join(**parts: State | Tensor) -> dict[str, Tensor]:
+def join(**parts: State | Tensor) -> NewState:
     """Parts as one flat state, the inverse of `part`; a tensor keeps its name as it is.
 
     >>> join(step=1, reset={"trials": 2})
@@ -65,7 +65,7 @@ class NestedState:
                 values[field.name] = state[field.name]
         return cls(**values)
 
-    def flat(self) -> dict[str, Tensor]:
+    def flat(self) -> NewState:
         """One dictionary with dotted names, as it is saved and sent."""
         return join(**{field.name: getattr(self, field.name) for field in fields(self)})
 

@@ -68,7 +68,7 @@ class Head:
     classes: int
 
 
-class Line(Protocol):
+class OutputAlongLine(Protocol):
     """A model's output along x + eta d."""
 
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
@@ -98,7 +98,7 @@ class Forward(Protocol):
         ...
 
     def norm_sq(self, g: Vec, batch: Batch) -> Scalar: ...
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
         """A way along x + eta d that is cheaper than a pass a trial, given the output at x; None: there is none."""
         ...
 

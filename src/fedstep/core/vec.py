@@ -14,7 +14,8 @@ from torch import Tensor
 
 Vec: TypeAlias = Tensor  # (..., d)  parameters, gradients, directions
 Scalar: TypeAlias = Tensor  # (...)     one number per client
-State: TypeAlias = Mapping[str, Tensor]
+State: TypeAlias = Mapping[str, Tensor]  # somebody's, to be read only
+NewState: TypeAlias = dict[str, Tensor]  # made for the caller, who may change it
 
 
 def dot(a: Vec, b: Vec) -> Scalar:
@@ -37,22 +38,22 @@ def lift(s: Scalar, like: Tensor) -> Tensor:
     return s.reshape(s.shape + (1,) * (like.dim() - s.dim()))
 
 
-def take(state: State, rows: Tensor) -> dict[str, Tensor]:
+def take(state: State, rows: Tensor) -> NewState:
     """The rows (clients) of every tensor of a state."""
     return {name: value[rows] for name, value in state.items()}
 
 
-def put(state: State, rows: Tensor, new: State) -> dict[str, Tensor]:
+def put(state: State, rows: Tensor, new: State) -> NewState:
     """`state` with the given rows replaced by `new`; the input is left untouched."""
     return {name: value.index_copy(0, rows, new[name]) for name, value in state.items()}
 
 
-def prefixed(prefix: str, state: State) -> dict[str, Tensor]:
+def prefixed(prefix: str, state: State) -> NewState:
     """`state` with a prefix on every name: several states in one flat dictionary."""
     return {prefix + name: value for name, value in state.items()}
 
 
-def under(prefix: str, state: State) -> dict[str, Tensor]:
+def under(prefix: str, state: State) -> NewState:
     """The part of a flat dictionary that `prefixed` put under this prefix."""
     return {
         name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm
-from fedstep.core.types import Batch, Forward, Line, Output
+from fedstep.core.types import Batch, Forward, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Oracle
@@ -151,14 +151,14 @@ class TimedForward:
         with self.profiler.charge(kind):
             return self.inner(x, batch)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
         with self.profiler.charge("trials"):
             line = self.inner.line(at_x, d, batch)
         if line is None:
             return None
         return self._timed(line)
 
-    def _timed(self, line: Line) -> Line:
+    def _timed(self, line: OutputAlongLine) -> OutputAlongLine:
         def timed(eta: Scalar, rows: Tensor | None) -> Output:
             with self.profiler.charge("trials"):
                 return line(eta, rows)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Context, Line, Output, Sampled
+from fedstep.core.types import Batch, Context, Output, OutputAlongLine, Sampled
 from fedstep.core.vec import Scalar, Vec, dot, scale
 from fedstep.local.terms import Term
+from fedstep.steps.probabilistic import NoisyValue
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Objective:
             (g,) = torch.autograd.grad(f.sum(), leaf)
         return f.detach(), g
 
-    def noisy(self, x: Vec, d: Vec) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    def noisy(self, x: Vec, d: Vec) -> NoisyValue:
         """phi and its slope along d, and the variances of both as means over the samples.
 
         One forward and two backward passes (the second through the first, for the slope of every sample). A block is run row by
@@ -97,7 +98,12 @@ class Objective:
         """
         if x.dim() > 1:
             each = [self._row(i).noisy(x[i], d[i]) for i in range(len(x))]
-            return tuple(torch.stack(column) for column in zip(*each, strict=True))  # type: ignore[return-value]
+            return NoisyValue(
+                value=torch.stack([row.value for row in each]),
+                slope=torch.stack([row.slope for row in each]),
+                value_variance=torch.stack([row.value_variance for row in each]),
+                slope_variance=torch.stack([row.slope_variance for row in each]),
+            )
         model = self.ctx.forward
         if not isinstance(model, Sampled):
             raise InputError(f"{type(model).__name__} does not give the loss of every sample")
@@ -117,7 +123,12 @@ class Objective:
         var, bend = (
             v.new_zeros(()) if few else v.var() / len(v) for v in (losses.detach(), slopes)
         )
-        return value.detach(), slopes.mean() + tilt, var, bend
+        return NoisyValue(
+            value=value.detach(),
+            slope=slopes.mean() + tilt,
+            value_variance=var,
+            slope_variance=bend,
+        )
 
     def _row(self, i: int) -> Objective:
         own = replace(self.ctx, memory={name: value[i] for name, value in self.ctx.memory.items()})
@@ -126,7 +137,7 @@ class Objective:
     def along(self, x: Vec, d: Vec) -> Segment:
         return Segment(self, x, d, self._line(x, d))
 
-    def _line(self, x: Vec, d: Vec) -> Line | None:
+    def _line(self, x: Vec, d: Vec) -> OutputAlongLine | None:
         """The model's short cut, which needs its output at x: that of the last pass, if that was at x."""
         if not self._last or self._last[0][0].data_ptr() != x.data_ptr():
             return None
@@ -141,7 +152,7 @@ class Segment:
     phi: Objective
     x: Vec
     d: Vec
-    line: Line | None = None
+    line: OutputAlongLine | None = None
 
     @property
     def cheap(self) -> bool:

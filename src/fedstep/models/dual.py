@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from fedstep.core.types import Batch, Head, Line, Output
+from fedstep.core.types import Batch, Head, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec
 from fedstep.models.flat import LinearLine, scored_rows
 from fedstep.models.module import ModuleModel
@@ -73,7 +73,7 @@ class Dual:
         predictions = base + cast(Tensor, _Rows.apply(x, rows, batch.inputs))  # type: ignore[no-untyped-call]
         return Output(scored_rows(self.model, predictions, batch), predictions)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
         if at_x.predictions is None:
             return None
         return LinearLine(self.model, at_x.predictions.detach(), self._along(d, batch), batch)

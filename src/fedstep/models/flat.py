@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Head, Line, Output
+from fedstep.core.types import Batch, Head, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec, dot, lift, norm_sq
 
 
@@ -108,7 +108,7 @@ class FlatModel(ABC):
         """|g|^2 for a gradient g of this batch."""
         return norm_sq(g)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> Line | None:
+    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
         """For a linear model one product serves all trials; the rest of a trial is elementwise."""
         if not self.linear or at_x.predictions is None:
             return None

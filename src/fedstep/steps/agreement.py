@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
+from fedstep.core.vec import NewState, Scalar, State, Vec, dot, norm_sq
 from fedstep.steps.rule import Outcome, Phi, StepRule
 
 
@@ -44,17 +43,17 @@ class AgreementStep(StepRule):
         if not self.max_step > 0:
             raise InputError(f"AgreementStep(max_step={self.max_step}): it must be positive")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         first = min(self.step, self.max_step)
         return {"eta": x.new_full(x.shape[:-1], first)}
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+    def shared_init(self, x: Vec) -> NewState:
         return {
             "log": x.new_tensor(self.step).log(),
             "mean": torch.zeros_like(x),
         }
 
-    def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
+    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
         eta = shared["log"].exp().clamp(max=self.max_step)
         return {"eta": eta.expand(x.shape[:-1])}
 
@@ -66,10 +65,10 @@ class AgreementStep(StepRule):
         g: Vec,
         d: Vec,
         state: State,
-    ) -> tuple[Outcome, dict[str, Tensor]]:
+    ) -> tuple[Outcome, NewState]:
         return Outcome.free(state["eta"]), dict(state)
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
+    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
         delta = agg.mean(agg.delta)
         agreement = cosine(delta, shared["mean"])
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
@@ -15,24 +16,22 @@ from fedstep.steps.proposals import Bisect, Proposal, Secant
 from fedstep.steps.trial import Trial
 
 
-class Condition:
-    """When a trial step is good; a condition overrides what it needs.
+class Condition(ABC):
+    """When a trial step is good.
 
-    `bend` is called only where the value was accepted, and only if `asks_slope`: the slope at a trial costs a forward and a
-    backward pass.
+    `judge_slope` is called only where the value was accepted, and only if `asks_slope`: the slope at
+    a trial costs a forward and a backward pass.
     """
 
-    proposal: ClassVar[Proposal] = (
-        Bisect()
-    )  # how the next trial is chosen unless the search says otherwise
+    proposal: ClassVar[Proposal] = Bisect()  # the next trial, unless the search says otherwise
     two_sided: ClassVar[bool] = True  # whether it knows steps that are too short
     asks_slope: ClassVar[bool] = False
 
+    @abstractmethod
     def __call__(self, trial: Trial) -> Tensor:
         """Judge the value at x + eta d."""
-        raise NotImplementedError
 
-    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
+    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
         """Judge the slope <grad phi(x + eta d), d> of a trial whose value was accepted."""
         return torch.zeros_like(slope, dtype=torch.int32)
 
@@ -57,7 +56,8 @@ class Armijo(Condition):
             raise InputError(f"Armijo(c={self.c}): c must lie in (0, 1); the paper uses 0.1")
 
     def __call__(self, trial: Trial) -> Tensor:
-        return (~trial.below(self.c)).int()
+        too_long = ~trial.below(self.c)
+        return too_long.int()
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,14 @@ class Goldstein(Condition):
     def __post_init__(self) -> None:
         if not 0 < self.c <= 0.5:
             raise InputError(
-                f"Goldstein(c={self.c}): c must lie in (0, 1/2], or no step is good; the SLS program uses 0.1"
+                f"Goldstein(c={self.c}): c must lie in (0, 1/2], or no step is good; "
+                "the SLS program uses 0.1"
             )
 
     def __call__(self, trial: Trial) -> Tensor:
-        long = ~trial.below(self.c)
-        return long.int() - (~long & ~trial.above(1 - self.c)).int()
+        too_long = ~trial.below(self.c)
+        too_short = ~too_long & ~trial.above(1 - self.c)
+        return too_long.int() - too_short.int()
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,14 @@ class ImprovedGoldstein(Condition):
             )
 
     def __call__(self, trial: Trial) -> Tensor:
-        least, steep = (1 - sqrt(1 - 4 * self.beta)) / 2, (1 + sqrt(1 + 4 * self.beta)) / 2
-        long = ~trial.below(least)
-        almost_linear = ~trial.above(1 - least) & (
-            trial.value > trial.f + steep * trial.eta * trial.slope
-        )
-        return long.int() - (~long & almost_linear).int()
+        least = (1 - sqrt(1 - 4 * self.beta)) / 2
+        steep = (1 + sqrt(1 + 4 * self.beta)) / 2
+        too_long = ~trial.below(least)
+        # a step that gains more than the slope promised is never too short
+        gains_more = ~(trial.value > trial.f + steep * trial.eta * trial.slope)
+        almost_linear = ~trial.above(1 - least) & ~gains_more
+        too_short = ~too_long & almost_linear
+        return too_long.int() - too_short.int()
 
 
 @dataclass(frozen=True)
@@ -132,13 +136,15 @@ class Wolfe(Condition):
     asks_slope: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ordered(self, self.c, self.c2)
+        _check_order(self, self.c, self.c2)
 
     def __call__(self, trial: Trial) -> Tensor:
-        return (~trial.below(self.c)).int()
+        too_long = ~trial.below(self.c)
+        return too_long.int()
 
-    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
-        return -(slope < self.c2 * trial.slope).int()
+    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
+        too_short = slope < self.c2 * trial.slope
+        return -too_short.int()
 
 
 @dataclass(frozen=True)
@@ -158,17 +164,21 @@ class StrongWolfe(Condition):
     asks_slope: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ordered(self, self.c, self.c2)
+        _check_order(self, self.c, self.c2)
 
     def __call__(self, trial: Trial) -> Tensor:
-        return (~trial.below(self.c)).int()
+        too_long = ~trial.below(self.c)
+        return too_long.int()
 
-    def bend(self, trial: Trial, slope: Scalar) -> Tensor:
+    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
         steep = self.c2 * trial.slope
-        return (slope > -steep).int() - (slope < steep).int()
+        too_long = slope > -steep
+        too_short = slope < steep
+        return too_long.int() - too_short.int()
 
 
-def _ordered(condition: Condition, c: float, c2: float) -> None:
+def _check_order(condition: Condition, c: float, c2: float) -> None:
+    # only with c < c2 is there a good step wherever f is bounded below
     if not 0 < c < c2 < 1:
         raise InputError(
             f"{type(condition).__name__}(c={c}, c2={c2}): needs 0 < c < c2 < 1; try 0.1 and 0.9"

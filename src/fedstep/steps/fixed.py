@@ -1,4 +1,4 @@
-"""Steps that are asked for instead of found."""
+"""Steps that are asked for instead of searched for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec
+from fedstep.core.vec import NewState, Scalar, State, Vec
 from fedstep.steps.rule import Outcome, Phi, StepRule
 
 
@@ -25,9 +24,38 @@ class Constant(StepRule):
             raise InputError(f"Constant(step={self.step}): the step must be 0 or more")
 
     def search(
-        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
-    ) -> tuple[Outcome, dict[str, Tensor]]:
+        self,
+        phi: Phi,
+        x: Vec,
+        f: Scalar,
+        g: Vec,
+        d: Vec,
+        state: State,
+    ) -> tuple[Outcome, NewState]:
         return Outcome.free(torch.full_like(f, self.step)), {}
+
+
+@dataclass(frozen=True)
+class Divided(StepRule):
+    """step / K_i for a client with K_i local steps: all clients go the same length in a round."""
+
+    step: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.step >= 0:
+            raise InputError(f"Divided(step={self.step}): the step must be 0 or more")
+
+    def search(
+        self,
+        phi: Phi,
+        x: Vec,
+        f: Scalar,
+        g: Vec,
+        d: Vec,
+        state: State,
+    ) -> tuple[Outcome, NewState]:
+        step = (self.step / phi.steps).to(f.dtype)
+        return Outcome.free(step.expand_as(f)), {}
 
 
 @dataclass(frozen=True)
@@ -54,9 +82,18 @@ class Schedule(StepRule):
             )
 
     def at(self, round: int) -> float:
-        return max(self.floor, self.step * min(1.0, (round + 1) / self.warmup) * self.decay**round)
+        """The step of a round."""
+        warm = min(1.0, (round + 1) / self.warmup)
+        return max(self.floor, self.step * warm * self.decay**round)
 
     def search(
-        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
-    ) -> tuple[Outcome, dict[str, Tensor]]:
-        return Outcome.free(torch.full_like(f, self.at(phi.round))), {}
+        self,
+        phi: Phi,
+        x: Vec,
+        f: Scalar,
+        g: Vec,
+        d: Vec,
+        state: State,
+    ) -> tuple[Outcome, NewState]:
+        step = self.at(phi.round)
+        return Outcome.free(torch.full_like(f, step)), {}

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec
+from fedstep.core.vec import NewState, Scalar, State, Vec
 from fedstep.steps.rule import Outcome, Phi, StepRule
 
 
@@ -39,7 +38,7 @@ class HarmonicPolyak(StepRule):
         g: Vec,
         d: Vec,
         state: State,
-    ) -> tuple[Outcome, dict[str, Tensor]]:
+    ) -> tuple[Outcome, NewState]:
         slope = phi.slope(g, d)
         usable = torch.isfinite(f) & torch.isfinite(slope) & (f > 0)
         # a loss of zero would divide by zero in the rows that are masked out afterwards

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,17 +14,20 @@ from fedstep.core.vec import Scalar
 from fedstep.steps.trial import Bracket, Trial, aimed
 
 
-class Proposal(Protocol):
+class Proposal(ABC):
     """How the next trial is chosen."""
 
+    @abstractmethod
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        """The next trial, 0 where nothing is left to try; the bracket has the one just made in it."""
-        ...
+        """The next trial, 0 where nothing is left to try.
+
+        The bracket has the trial just made in it.
+        """
 
 
 @dataclass(frozen=True)
-class Bisect:
-    """Shrink what is too long, grow what is too short, and halve the bracket once both sides are known.
+class Bisect(Proposal):
+    """Shrink what is too long, grow what is too short, halve the bracket once it is closed.
 
         eta <- shrink * eta,   grow * eta,   (below + above) / 2
 
@@ -40,16 +43,22 @@ class Bisect:
             )
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        longer = trial.eta / bracket.shrink if self.grow is None else trial.eta * self.grow
-        moved = torch.where(verdict > 0, trial.eta * bracket.shrink, longer)
-        if not bool((bracket.below > 0).any()):  # always so under Armijo
+        shorter = trial.eta * bracket.shrink
+        if self.grow is None:
+            longer = trial.eta / bracket.shrink
+        else:
+            longer = trial.eta * self.grow
+        moved = torch.where(verdict > 0, shorter, longer)
+        # Under Armijo no step is ever too short: the rest would be computed for nothing.
+        if not bool((bracket.below > 0).any()):
             return moved
-        middle = torch.where(bracket.spent, 0.0, (bracket.below + bracket.above) / 2)
+        middle = (bracket.below + bracket.above) / 2
+        middle = torch.where(bracket.spent, 0.0, middle)
         return torch.where(bracket.closed, middle, moved)
 
 
 @dataclass(frozen=True)
-class Factors:
+class Factors(Proposal):
     """Shrink or grow by constant factors whatever is known already, as the SLS program does.
 
         eta <- max(shrink * eta, floor),   min(grow * eta, cap)
@@ -71,18 +80,22 @@ class Factors:
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
         shorter = (trial.eta * bracket.shrink).clamp(min=self.floor)
-        return torch.where(verdict > 0, shorter, (trial.eta * self.grow).clamp(max=self.cap))
+        longer = (trial.eta * self.grow).clamp(max=self.cap)
+        return torch.where(verdict > 0, shorter, longer)
 
 
 @dataclass(frozen=True)
-class Secant:
-    """Neumaier and Kimiaei's choice: a secant step first, then factors, then the geometric mean of the bracket.
+class Secant(Proposal):
+    """Neumaier and Kimiaei's choice: a secant step, then factors, then the bracket's middle.
 
-        first:   eta <- eta / (2 (1 - mu)) where mu < 1     mu = (f(x + eta d) - f(x)) / (eta <g, d>)
-        later:   eta <- factor * eta or eta / factor while one side is unknown, sqrt(below * above) afterwards
+        first:   eta <- eta / (2 (1 - mu)) where mu < 1
+        later:   eta <- factor * eta or eta / factor while one side is unknown,
+                 sqrt(below * above) afterwards
+        mu = (f(x + eta d) - f(x)) / (eta <g, d>)
 
-    The secant step is the minimiser of the parabola through f(x), <g, d> and the trial. The paper asks for factor > 1; 2 is a
-    choice made here, small because a batch's loss says little about far-away points.
+    The secant step is the minimiser of the parabola through f(x), <g, d> and the trial. The paper
+    asks for factor > 1; 2 is a choice made here, small because a batch's loss says little about
+    far-away points.
     """
 
     factor: float = 2.0
@@ -92,23 +105,28 @@ class Secant:
             raise InputError(f"Secant(factor={self.factor}): the factor must be above 1; try 2")
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        moved = torch.where(verdict > 0, trial.eta / self.factor, trial.eta * self.factor)
+        shorter = trial.eta / self.factor
+        longer = trial.eta * self.factor
+        moved = torch.where(verdict > 0, shorter, longer)
         if bracket.first:
             mu = trial.quotient
             secant = trial.eta / (2 * (1 - mu))
             # a NaN or infinite trial has no parabola, and overflow must not end the search
-            return torch.where((mu < 1) & torch.isfinite(secant) & (secant > 0), secant, moved)
-        middle = torch.where(bracket.spent, 0.0, (bracket.below * bracket.above).sqrt())
+            usable = (mu < 1) & torch.isfinite(secant) & (secant > 0)
+            return torch.where(usable, secant, moved)
+        middle = (bracket.below * bracket.above).sqrt()
+        middle = torch.where(bracket.spent, 0.0, middle)
         return torch.where(bracket.closed, middle, moved)
 
 
 @dataclass(frozen=True)
-class Parabola:
-    """After a trial that is too long, go to where the parabola through it has the quotient `aim`; else as `Bisect`.
+class Parabola(Proposal):
+    """After a trial that is too long, go to where the parabola through it has the quotient `aim`.
 
         eta <- eta (1 - aim) / (1 - mu), within [least * eta, shrink * eta]
 
-    A search that begins far too long ends in two or three trials instead of dozens.
+    A search that begins far too long ends in two or three trials instead of dozens. In all other
+    cases it does as `Bisect`.
     """
 
     aim: float = 0.6
@@ -117,7 +135,8 @@ class Parabola:
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
             raise InputError(
-                f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6"
+                f"Parabola(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; "
+                "try 0.6"
             )
         if not 0 < self.least < 1:
             raise InputError(
@@ -125,11 +144,10 @@ class Parabola:
             )
 
     def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
-        fitted = aimed(
-            trial.eta, trial.quotient, self.aim
-        )  # NaN where the trial was: then the smallest factor
-        fitted = torch.maximum(torch.nan_to_num(fitted, nan=0.0), self.least * trial.eta)
+        fitted = aimed(trial.eta, trial.quotient, self.aim)
+        # NaN where the trial was: there is no parabola, so the smallest factor is taken
+        fitted = torch.nan_to_num(fitted, nan=0.0)
+        fitted = torch.maximum(fitted, self.least * trial.eta)
         shorter = torch.minimum(fitted, bracket.shrink * trial.eta)
-        return torch.where(
-            (verdict > 0) & ~bracket.closed, shorter, Bisect()(trial, verdict, bracket)
-        )
+        bisected = Bisect()(trial, verdict, bracket)
+        return torch.where((verdict > 0) & ~bracket.closed, shorter, bisected)

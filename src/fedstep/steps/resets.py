@@ -1,34 +1,33 @@
-"""Where a search begins, and what becomes of it when it fails.
+"""Where a search begins.
 
-The papers number the reset rules differently (the federated paper: 0 keep, 1 restart, 2 grow; the SLS program: 0 keep, 1 grow,
-2 restart), so here they have names only.
+The papers number the reset rules differently (the federated paper: 0 keep, 1 restart, 2 grow; the
+SLS program: 0 keep, 1 grow, 2 restart), so here they have names only.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec
-from fedstep.steps.trial import Ended, Point, Took, aimed
+from fedstep.core.vec import NewState, Scalar, State, Vec
+from fedstep.steps.trial import SearchResult, SearchStart, aimed
 
 
-class Reset:
-    """Where a search begins; a reset overrides what it needs."""
+class Reset(ABC):
+    """Where a search begins."""
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         """What it remembers besides the last accepted step."""
         return {}
 
-    def __call__(self, point: Point, state: State) -> Scalar:
+    @abstractmethod
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
         """The first trial; 0 means that there is nothing to search for."""
-        raise NotImplementedError
 
-    def after(self, took: Took, state: State) -> dict[str, Tensor]:
+    def after(self, search: SearchResult, state: State) -> NewState:
         """The state after a search."""
         return dict(state)
 
@@ -37,16 +36,16 @@ class Reset:
 class Keep(Reset):
     """Begin at the last accepted step: steps never grow within a round."""
 
-    def __call__(self, point: Point, state: State) -> Scalar:
-        return point.last
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+        return begin.last
 
 
 @dataclass(frozen=True)
 class Restart(Reset):
     """Begin at the start value every time: most trials, longest steps."""
 
-    def __call__(self, point: Point, state: State) -> Scalar:
-        return point.start
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+        return begin.start
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Grow(Reset):
 
         first = last * factor^(1 / per)
 
-    `per` is the number of steps over which a step may grow by `factor`; None means one pass over the client's data, the
-    paper's factor^(b / n) for batch size b and n samples.
+    `per` is the number of steps over which a step may grow by `factor`; None means one pass over
+    the client's data, the paper's factor^(b / n) for batch size b and n samples.
     """
 
     factor: float = 2.0
@@ -72,20 +71,23 @@ class Grow(Reset):
                 f"Grow(per={self.per}): the number of steps must be positive, or None for one epoch"
             )
 
-    def __call__(self, point: Point, state: State) -> Scalar:
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
         if self.per is None:
-            return point.last * torch.pow(self.factor, point.share.to(point.last.dtype))
-        return point.last * float(self.factor ** (1 / self.per))
+            epochs = begin.share.to(begin.last.dtype)
+            return begin.last * torch.pow(self.factor, epochs)
+        return begin.last * float(self.factor ** (1 / self.per))
 
 
 @dataclass(frozen=True)
 class PolyakGuess(Reset):
-    """Begin at Polyak's step, cut as often as the searches before had to cut (Galli, Rauhut and Schmidt, 2023).
+    """Begin at Polyak's step, cut as often as the searches before had to (Galli et al., 2023).
 
-        first = max(least, shrink^l * (f - lower) / (c |<g, d>| + eps));   l <- max(l + trials - 2, 0)
+        first = max(least, shrink^l * (f - lower) / (c |<g, d>| + eps))
+        l <- max(l + trials - 2, 0)
 
-    <g, d> is -|g|^2 for steepest descent, and trials - 1 is the number of cuts, so l falls by one after a search that needed
-    none. `lower` is a lower bound of the loss; where f equals it nothing is searched for. remember False keeps l at 0.
+    <g, d> is -|g|^2 for steepest descent, and trials - 1 is the number of cuts, so l falls by one
+    after a search that needed none. `lower` is a lower bound of the loss; where f equals it nothing
+    is searched for. remember False keeps l at 0.
     """
 
     c: float = 0.1
@@ -99,35 +101,42 @@ class PolyakGuess(Reset):
             raise InputError(f"PolyakGuess(c={self.c}): c must be positive; PoNoS uses 0.1")
         if not self.least > 0:
             raise InputError(
-                f"PolyakGuess(least={self.least}): the smallest first trial must be positive; try 1e-6"
+                f"PolyakGuess(least={self.least}): the smallest first trial must be positive; "
+                "try 1e-6"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"cuts": x.new_zeros(x.shape[:-1])} if self.remember else {}
+    def init(self, x: Vec) -> NewState:
+        if not self.remember:
+            return {}
+        return {"cuts": x.new_zeros(x.shape[:-1])}
 
-    def __call__(self, point: Point, state: State) -> Scalar:
-        guess = (point.f - self.lower) / (self.c * point.slope.abs() + self.eps)
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+        guess = (begin.f - self.lower) / (self.c * begin.slope.abs() + self.eps)
         if self.remember:
-            guess = guess * torch.pow(point.shrink, state["cuts"])
-        return torch.where(
-            point.f == self.lower, torch.zeros_like(guess), guess.clamp(min=self.least)
-        )
+            guess = guess * torch.pow(begin.shrink, state["cuts"])
+        solved = begin.f == self.lower
+        return torch.where(solved, torch.zeros_like(guess), guess.clamp(min=self.least))
 
-    def after(self, took: Took, state: State) -> dict[str, Tensor]:
-        return {name: (cuts + took.trials - 2).clamp(min=0) for name, cuts in state.items()}
+    def after(self, search: SearchResult, state: State) -> NewState:
+        if not self.remember:
+            return {}
+        cuts = state["cuts"] + search.trials - 2
+        return {"cuts": cuts.clamp(min=0)}
 
 
 @dataclass(frozen=True)
 class Fitted(Reset):
     """Begin where the last searches say that a trial will pass: one trial a step, nearly always.
 
-        limit = eta (1 - aim) / (1 - mu),   mu = (f(x + eta d) - f(x)) / (eta <g, d>) of the accepted trial
+        limit = eta (1 - aim) / (1 - mu)
+        mu = (f(x + eta d) - f(x)) / (eta <g, d>) of the accepted trial
         first = exp(mean of log limit over the last steps), within [last / grow, last * grow]
 
-    Every accepted trial has told phi at two points and its slope at one, so the parabola through them says where Armijo
-    would have stopped: aim = c would be the longest step it accepts there, and a larger aim leaves room for the next batch, which
-    is another. The mean forgets by `memory` a step; a step that is too short by `grow` or more grows by it at once. Growing costs
-    no trial that is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
+    Every accepted trial has shown phi at two points and its slope at one, so the parabola through
+    them says where Armijo would have stopped: aim = c would be the longest step it accepts there,
+    and a larger aim leaves room for the next batch, which is another. The mean forgets by `memory` a
+    step; a step that is too short by `grow` or more grows by it at once. Growing costs no trial that
+    is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
     """
 
     aim: float = 0.6
@@ -137,7 +146,8 @@ class Fitted(Reset):
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
             raise InputError(
-                f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; try 0.6"
+                f"Fitted(aim={self.aim}): the quotient to aim at must lie in (0, 1), above c; "
+                "try 0.6"
             )
         if not self.grow > 1:
             raise InputError(
@@ -148,80 +158,24 @@ class Fitted(Reset):
                 f"Fitted(memory={self.memory}): the memory must lie in [0, 1); try 0.7"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
+        # NaN: no search has been made, and the first guess is the start value
         return {"log": x.new_full(x.shape[:-1], torch.nan)}
 
-    def __call__(self, point: Point, state: State) -> Scalar:
-        fitted = torch.minimum(
-            torch.maximum(state["log"].exp(), point.last / self.grow), point.last * self.grow
-        )
-        return torch.where(torch.isnan(state["log"]), point.last, fitted)
+    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+        shortest = begin.last / self.grow
+        longest = begin.last * self.grow
+        guess = torch.maximum(state["log"].exp(), shortest)
+        guess = torch.minimum(guess, longest)
+        unknown = torch.isnan(state["log"])
+        return torch.where(unknown, begin.last, guess)
 
-    def after(self, took: Took, state: State) -> dict[str, Tensor]:
-        limit, most = aimed(took.step, took.quotient, self.aim), took.step * self.grow
+    def after(self, search: SearchResult, state: State) -> NewState:
+        limit = aimed(search.step, search.quotient, self.aim)
+        most = search.step * self.grow
         mean = torch.lerp(limit.log(), state["log"], self.memory)
         mean = torch.where(torch.isnan(state["log"]), limit.log(), mean)
-        mean = torch.where(
-            limit >= most, most.log(), mean
-        )  # far too short: the mean would be slow to find out
-        return {"log": torch.where(took.step > 0, mean, torch.full_like(mean, torch.nan))}
-
-
-class Failure(Protocol):
-    """What becomes of a search that found nothing."""
-
-    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
-        """Step to take and step to remember."""
-        ...
-
-
-@dataclass(frozen=True)
-class Settle:
-    """Take the longest trial that was only too short, for it decreases enough; where there is none, do as `Skip`.
-
-    Under Armijo's condition no step is too short, so this is `Skip`. Under the others it is what rounding leaves to do close to a
-    minimum.
-    """
-
-    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
-        return ended.short, torch.where(ended.short > 0, ended.short, ended.start)
-
-
-@dataclass(frozen=True)
-class Skip:
-    """Take no step, and begin anew from the start value: one bad batch must not freeze the client."""
-
-    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
-        return torch.zeros_like(ended.tried), ended.start
-
-
-@dataclass(frozen=True)
-class Nudge:
-    """Take a tiny step all the same, as the SLS program and the paper's authors do.
-
-    The SLS program remembers the last trial (`remember_trial=True`), the authors' later client the tiny step.
-    """
-
-    step: float = 1e-6
-    remember_trial: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.step >= 0:
-            raise InputError(
-                f"Nudge(step={self.step}): the step must be 0 or more; the programs use 1e-6"
-            )
-
-    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
-        taken = torch.full_like(ended.tried, self.step)
-        return taken, ended.following if self.remember_trial else taken
-
-
-@dataclass(frozen=True)
-class LastTrial:
-    """Stay at the last trial, good or not, as the SLS program does under the Goldstein conditions.
-
-    What it remembers is the trial that would have come next. A last trial whose loss was not finite is not taken.
-    """
-
-    def __call__(self, ended: Ended) -> tuple[Scalar, Scalar]:
-        return ended.tried, ended.following
+        # far too short: the mean would be slow to notice
+        mean = torch.where(limit >= most, most.log(), mean)
+        forgotten = torch.full_like(mean, torch.nan)
+        return {"log": torch.where(search.step > 0, mean, forgotten)}

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec, norm_sq
-from fedstep.steps.adaptive import Differentiable
-from fedstep.steps.rule import Outcome, Phi, StepRule
+from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
+from fedstep.steps.rule import Differentiable, Outcome, Phi, StepRule
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class SecantStep(StepRule):
         _check_positive("SecantStep", start=self.start, gamma=self.gamma)
         _check_not_negative("SecantStep", delta=self.delta, theta=self.theta)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         zero = x.new_zeros(x.shape[:-1])
         # a last step of 0 marks the first step of a round
         return {"step": zero, "theta": zero + self.theta, "x": torch.zeros_like(x)}
@@ -48,7 +47,7 @@ class SecantStep(StepRule):
         g: Vec,
         d: Vec,
         state: State,
-    ) -> tuple[Outcome, dict[str, Tensor]]:
+    ) -> tuple[Outcome, NewState]:
         last = state["step"]
         fresh = last == 0
         moved = norm_sq(x - state["x"]).sqrt()
@@ -84,7 +83,7 @@ class ProgramSecantStep(StepRule):
         _check_positive("ProgramSecantStep", start=self.start, damping=self.damping)
         _check_not_negative("ProgramSecantStep", amplifier=self.amplifier, eps=self.eps)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         one = x.new_ones(x.shape[:-1])
         return {"step": self.start * one, "theta": one, "x": x}
 
@@ -96,7 +95,7 @@ class ProgramSecantStep(StepRule):
         g: Vec,
         d: Vec,
         state: State,
-    ) -> tuple[Outcome, dict[str, Tensor]]:
+    ) -> tuple[Outcome, NewState]:
         moved = norm_sq(x - state["x"]).sqrt()
         everybody = torch.ones_like(moved, dtype=torch.bool)
         turned = gradient_change(phi, state["x"], g, everybody)

@@ -1,4 +1,4 @@
-"""What the parts of a search are told: the point it begins at, a trial, and the trials' bracket."""
+"""What the parts of a search are given: its start, a trial, the trials' bracket, and its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedstep.core.vec import Scalar
 
 
 @dataclass(frozen=True)
-class Point:
+class SearchStart:
     """Where a client stands before its first trial."""
 
     f: Scalar  # phi(x)
@@ -23,11 +23,19 @@ class Point:
 
 
 @dataclass(frozen=True)
+class ReferenceLine:
+    """The line a trial must stay below, eta -> value + c eta slope."""
+
+    value: Scalar
+    slope: Scalar
+
+
+@dataclass(frozen=True)
 class Trial:
     """phi(x + eta d) and the lines it is judged by.
 
-    Decrease is asked for against (reference, decline), which the reference slot may relax; whether a step is too short is judged
-    at x itself, by (f, slope). noise is the rounding error of a value.
+    Decrease is asked for against (reference, decline), which the reference slot may relax; whether
+    a step is too short is judged at x itself, by (f, slope). noise is the rounding error of a value.
     """
 
     eta: Scalar
@@ -41,7 +49,8 @@ class Trial:
     def below(self, c: float) -> Tensor:
         """value <= reference + c eta decline; False for a NaN value.
 
-        Where the decrease asked for is lost in the rounding of the two values, f may rise by the noise.
+        Where the decrease asked for is lost in the rounding of the two values, f may rise by the
+        noise.
         """
         wanted = c * self.eta * self.decline
         return self.value <= self.reference + wanted + self._forgiven(wanted)
@@ -53,7 +62,10 @@ class Trial:
 
     @property
     def quotient(self) -> Scalar:
-        """(value - f) / (eta slope): 1 where phi is linear, 1/2 at the minimum of a parabola, negative where phi rose."""
+        """(value - f) / (eta slope): how much of the decrease that the slope promises was there.
+
+        1 where phi is linear, 1/2 at the minimum of a parabola, negative where phi rose.
+        """
         return (self.value - self.f) / (self.eta * self.slope)
 
     def _forgiven(self, wanted: Scalar) -> Scalar:
@@ -62,10 +74,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Bracket:
-    """The longest step known to be too short (0: none) and the shortest known to be too long (inf: none)."""
+    """The longest step known to be too short and the shortest known to be too long."""
 
-    below: Scalar
-    above: Scalar
+    below: Scalar  # 0: none is known
+    above: Scalar  # inf: none is known
     first: bool  # whether only one trial has been made
     shrink: float  # the search's factor
     tolerance: float  # relative width below which there is nothing between the sides
@@ -82,7 +94,7 @@ class Bracket:
 
 
 @dataclass(frozen=True)
-class Took:
+class SearchResult:
     """How a search ended, for the next guess."""
 
     trials: Tensor
@@ -90,20 +102,29 @@ class Took:
     quotient: Scalar  # of the accepted trial; NaN where there is none
 
 
-def aimed(eta: Scalar, quotient: Scalar, aim: float) -> Scalar:
-    """The step at which the parabola through f(x), <g, d> and a trial has the quotient `aim`; inf where it does not bend up.
-
-    The parabola's quotient is 1 - (1 - quotient) * step / eta: aim = c is the longest step that Armijo accepts on it.
-    """
-    bend = 1 - quotient
-    return torch.where(bend <= 0, torch.inf, eta * (1 - aim) / bend)  # NaN stays NaN
-
-
 @dataclass(frozen=True)
-class Ended:
+class FailedSearch:
     """How a search without an acceptable step ended."""
 
     tried: Scalar  # the last trial, 0 where its value was not finite
     following: Scalar  # the trial that would have come next
     short: Scalar  # the longest trial that was only too short: it decreases enough; 0: none
     start: Scalar  # the value a round begins with
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """What becomes of a failed search."""
+
+    step: Scalar  # to take, 0: none
+    remembered: Scalar  # from which the next search begins
+
+
+def aimed(eta: Scalar, quotient: Scalar, aim: float) -> Scalar:
+    """The step at which the parabola through f(x), <g, d> and a trial has the quotient `aim`.
+
+    The parabola's quotient is 1 - (1 - quotient) * step / eta: aim = c is the longest step that
+    Armijo accepts on it. It is inf where the parabola does not bend up, and NaN stays NaN.
+    """
+    bend = 1 - quotient
+    return torch.where(bend <= 0, torch.inf, eta * (1 - aim) / bend)

@@ -11,8 +11,8 @@ from fedstep.local.preconditioned import Adagrad, Moment, Preconditioned
 from fedstep.local.solver import LocalSolver
 from fedstep.local.storm import Storm
 from fedstep.server.rules import Step
-from fedstep.steps.adaptive import LipschitzSearch
 from fedstep.steps.fixed import Constant
+from fedstep.steps.lipschitz import LipschitzSearch
 from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.search import LineSearch
 from fedstep.zoo.armijo import fedsls

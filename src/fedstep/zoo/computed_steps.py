@@ -7,7 +7,8 @@ from fedstep.local.moves import Decayed
 from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import L2
 from fedstep.server.rules import Step
-from fedstep.steps.adaptive import DistanceOverGradients, FrankWolfe
+from fedstep.steps.distance import DistanceOverGradients
+from fedstep.steps.frank_wolfe import FrankWolfe
 from fedstep.steps.polyak import DecreasingPolyak, Polyak
 from fedstep.steps.resets import Reset, Restart
 from fedstep.steps.secant import SecantStep

@@ -21,8 +21,7 @@ from fedstep.local.solver import LocalSolver
 from fedstep.local.terms import Proximal
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, Step
-from fedstep.steps.divided import Divided
-from fedstep.steps.fixed import Constant
+from fedstep.steps.fixed import Constant, Divided
 from fedstep.zoo.averaging import fedavg, fedprox
 
 

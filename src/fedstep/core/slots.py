@@ -1,0 +1,45 @@
+"""Whether the parts put into the slots of a part are of the kinds that the slots take."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fedstep.core.errors import InputError
+
+
+def check_slots(owner: Any, **bases: type) -> None:
+    """Refuse a part that is not an instance of its slot's base class, in one line with the remedy.
+
+        check_slots(self, condition=Condition, failure=Failure)
+
+    Called in `__post_init__`: without it `LineSearch(failure=3)` would break in the middle of a run. A slot that may be
+    empty (its default is None) takes None.
+    """
+    defaults = {field.name: field.default for field in fields(owner)}
+    for name, base in bases.items():
+        value = getattr(owner, name)
+        may_be_empty = defaults[name] is None
+        if isinstance(value, base) or (value is None and may_be_empty):
+            continue
+        written = f"{type(owner).__name__}({name}={_shown(value)})"
+        raise InputError(f"{written}: {_remedy(value, base, defaults[name])}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, type):
+        return value.__name__
+    return repr(value)
+
+
+def _remedy(value: object, base: type, default: object) -> str:
+    # The commonest slip: the brackets of a part without settings are left out.
+    if isinstance(value, type) and issubclass(value, base):
+        return f"{value.__name__} is a class; write {value.__name__}()"
+    if isinstance(default, base) and default is not MISSING:
+        return f"give a part such as {type(default).__name__}()"
+    # A slot that is empty by default has no default to name: any part of its kind is an example.
+    parts: list[type] = base.__subclasses__()
+    if parts:
+        return f"give a part such as {parts[0].__name__}()"
+    return f"give a {base.__name__}"
