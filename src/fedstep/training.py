@@ -33,7 +33,7 @@ from fedstep.execute.store import store_for
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
-from fedstep.report.runs import write_report
+from fedstep.report.report import write_report
 from fedstep.run.files import plain, write_json, write_tensors
 from fedstep.run.journal import Journal
 from fedstep.run.metrics.choose import GivenMetric, metrics_of

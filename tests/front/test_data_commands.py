@@ -236,7 +236,7 @@ def test_partition_writes_a_page_that_stands_alone(say, root, tmp_path):
     assert "femnist: Dirichlet(alpha=0.3, clients=7), seed 3" in page
     assert "every client has 10 samples" in page
     assert (
-        "fedstep partition femnist --seed 3 --rule &#x27;Dirichlet(alpha=0.3, clients=7)&#x27;"
+        "fedstep partition femnist --seed 3 --rule &#39;Dirichlet(alpha=0.3, clients=7)&#39;"
         in page
     )
     assert "http" not in page

@@ -14,7 +14,7 @@ from fedstep.analysis.compare import compare
 from fedstep.analysis.results import load
 from fedstep.analysis.statistics import T975, difference, sign_flip
 from fedstep.core.errors import InputError
-from fedstep.report.tables import grids, markdown, notes, rich_tables
+from fedstep.report.tables import comparison_grids, comparison_notes, markdown, rich_tables
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_loss_that_is_not_finite_is_not_averaged_away(home):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     found = compare(load(folder))
     assert isnan(found.lines[0].train_loss.mean)
-    assert "not finite" in grids(found)[0].rows[0]
+    assert "not finite" in comparison_grids(found)[0].rows[0]
 
 
 def test_bad_arguments_name_value_and_remedy(home):
@@ -187,8 +187,8 @@ def test_without_accuracy_there_is_still_a_comparison(tmp_path):
         path.write_text("".join(json.dumps({**r, **none}) + "\n" for r in rows))
     found = compare(load(tmp_path))
     assert isnan(found.target)
-    assert "accuracy %" not in grids(found)[0].heads
-    assert "training loss" in grids(found)[0].heads
+    assert "accuracy %" not in comparison_grids(found)[0].heads
+    assert "training loss" in comparison_grids(found)[0].heads
     assert "nan" not in markdown(found)
 
 
@@ -203,8 +203,10 @@ def test_tables_show_published_numbers_beside_ours(tmp_path):
         f"{100 * found.lines[1].accuracy.mean:.2f} ± {100 * found.lines[1].accuracy.std:.2f}"
         in text
     )
-    assert [len(t.columns) for t in rich_tables(found)] == [len(g.heads) for g in grids(found)]
-    assert any("0.0625 with 5 seeds" in note for note in notes(found))
+    assert [len(t.columns) for t in rich_tables(found)] == [
+        len(g.heads) for g in comparison_grids(found)
+    ]
+    assert any("0.0625 with 5 seeds" in note for note in comparison_notes(found))
 
 
 def test_infinities_and_nan_never_reach_a_table(home):

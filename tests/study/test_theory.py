@@ -14,12 +14,14 @@ import torch
 from fedstep import InputError, build, zoo
 from fedstep.analysis.theory.curvature import minimise, spectrum
 from fedstep.analysis.theory.measure import measure
-from fedstep.analysis.theory.tell import Finding, grids, notes, record, sheet
+from fedstep.analysis.theory.tell import Finding, grids, notes, record
 from fedstep.analysis.theory.theorems import NO, YES, Setup, checks, claims, lemmas, not_covered
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
 from fedstep.models.function import FunctionModel
+from fedstep.report.render import render
+from fedstep.report.theory_page import theory_page
 from fedstep.run.simulate import Simulation
 from fedstep.steps.resets import Restart
 
@@ -274,7 +276,7 @@ def test_a_method_outside_the_theorems_is_measured_and_bounded_by_nothing():
     assert [g.title for g in grids(found)] == ["Measured"]
     assert "do not cover this method: server=Adaptive, terms=Proximal" in notes(found)[0]
     assert record(found)["bounds"] == []
-    assert "<h2>mixed</h2>" in sheet("title", [found])
+    assert "<h2>mixed</h2>" in render(theory_page("title", [found]))
 
 
 @pytest.mark.parametrize(

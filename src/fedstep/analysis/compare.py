@@ -60,9 +60,19 @@ def compare(
     results: Results, target: float | None = None, reference: str | None = None
 ) -> Comparison:
     """A line for every method; the target is 95 % of the best mean accuracy unless given, the reference the best method."""
+    return compare_groups(results.groups, results.study.setting.rounds, target, reference)
+
+
+def compare_groups(
+    groups: Sequence[Group],
+    rounds: int,
+    target: float | None = None,
+    reference: str | None = None,
+) -> Comparison:
+    """The same of methods without a study around them; rounds: those of one run."""
     if target is not None and not 0 < target <= 1:
         raise InputError(f"target {target:g}: give an accuracy in (0, 1], such as 0.8")
-    finals = {g.label: by_seed(g, final) for g in results.groups}
+    finals = {g.label: by_seed(g, final) for g in groups}
     means = {label: Spread.of(list(of.values())).mean for label, of in finals.items()}
     best = max(means, key=lambda label: -inf if math.isnan(means[label]) else means[label])
     if reference is not None and reference not in finals:
@@ -73,9 +83,7 @@ def compare(
         label: None if label == reference else difference(of, finals[reference])
         for label, of in finals.items()
     }
-    lines = tuple(
-        line(g, target, results.study.setting.rounds, gaps[g.label]) for g in results.groups
-    )
+    lines = tuple(line(g, target, rounds, gaps[g.label]) for g in groups)
     return Comparison(lines, target, reference)
 
 

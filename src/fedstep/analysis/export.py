@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fedstep.analysis.csv_text import csv_text
 from fedstep.analysis.results import Results
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
@@ -41,11 +40,7 @@ def tidy(results: Results) -> Iterator[dict[str, Any]]:
 def write_csv(results: Results, path: Path) -> Path:
     """Comma-separated values with a header; empty where nothing was measured."""
     rows = list(tidy(results))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
+    write_text(path, csv_text(list(rows[0]), [list(row.values()) for row in rows]))
     return path
 
 

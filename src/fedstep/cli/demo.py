@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.analysis.summary import common_target, summarise
     from fedstep.core.errors import InputError
     from fedstep.paper import demo
-    from fedstep.report.runs import write_report
+    from fedstep.report.report import write_report
 
     if options.rounds < 1:
         raise InputError(f"--rounds {options.rounds}: give at least 1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,8 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.data.rules import rule
     from fedstep.data.tasks import load
     from fedstep.report.heatmap import heatmap, save_png
-    from fedstep.report.page import page
-    from fedstep.run.files import write_text
+    from fedstep.report.page import Page, Section, word_table
+    from fedstep.report.render import write_page
 
     chosen = rule(options.rule) if options.rule else None
     split = load(options.task, chosen, options.data, options.seed)
@@ -74,15 +73,17 @@ def run(options: argparse.Namespace) -> None:
     caption = "Labels by client"
     command = f"fedstep partition {options.task} --seed {options.seed}"
     command += f" --rule {shlex.quote(options.rule)}" if options.rule else ""
-    rows = "".join(f"<tr><td>{escape(k)}</td><td>{escape(v)}</td></tr>" for k, v in facts.items())
-    body = (
-        f"<div class='scroll'><table><tbody>{rows}</tbody></table></div>\n"
-        f"<div class='charts'>{heatmap(counts, names, caption)}</div>\n"
-        f"<h2>How it was made</h2><pre>{escape(command)}</pre>"
+    page = Page(
+        title=title,
+        sections=(
+            Section("The clients", tables=(word_table((), list(facts.items()), words=True),)),
+            Section("Their labels", figures=(heatmap(counts, names, caption),)),
+        ),
+        command=command,
     )
     target = options.out / f"{options.task}.html"
     try:
-        write_text(target, page(title, body))
+        write_page(target, page)
         picture = save_png(counts, names, title, target.with_suffix(".png"))
     except OSError as error:
         raise InputError(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from fedstep.report.page import Figure
 
 
 def register(commands: Any) -> None:
@@ -56,7 +59,7 @@ def run_compare(options: argparse.Namespace) -> None:
     """Print the tables and what their columns mean."""
     from fedstep.analysis.compare import compare
     from fedstep.analysis.results import load
-    from fedstep.report.tables import markdown, notes, rich_tables
+    from fedstep.report.tables import comparison_notes, markdown, rich_tables
 
     found = compare(load(options.home), options.target, options.reference)
     if options.markdown:
@@ -66,17 +69,18 @@ def run_compare(options: argparse.Namespace) -> None:
     for table in rich_tables(found):
         console.print(table)
         console.print()
-    for note in notes(found):
+    for note in comparison_notes(found):
         console.print(note, style="dim", markup=False)
 
 
 def run_report(options: argparse.Namespace) -> None:
     """Write the page, and the figures if asked."""
     from fedstep.analysis.results import load
-    from fedstep.report.sheet import write_sheet
+    from fedstep.report.report import write_study_report
 
     results = load(options.home)
-    page = write_sheet(options.out or options.home / "report.html", results, _labels(options.home))
+    target = options.out or options.home / "report.html"
+    page = write_study_report(target, results, _labels(options.home))
     made = [("report", page)]
     if options.figures:
         from fedstep.report.figures import study_figures
@@ -87,7 +91,7 @@ def run_report(options: argparse.Namespace) -> None:
         console.print(f"{kind}: {path}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _labels(home: Path) -> list[str]:
+def _labels(home: Path) -> list[Figure]:
     """The map of the clients' labels, where `fedstep run` has noted them."""
     from fedstep.report.heatmap import heatmap
 

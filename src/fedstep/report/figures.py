@@ -2,82 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis import curves
-from fedstep.analysis.curves import Curve
-from fedstep.analysis.results import Group, Results
+from fedstep.analysis.results import Results
 from fedstep.core.errors import InputError
-from fedstep.report.page import COLOURS as PALETTE
+from fedstep.report import panels
+from fedstep.report.chart import Chart, Series
+from fedstep.report.style import COLOURS, DASHES, MARKERS
+
+# matplotlib's words for the entries of DASHES and MARKERS, in their order.
+LINE_STYLES: tuple[Any, ...] = ("-", (0, (6, 2)), ":", "-.", "--")
+MARKER_STYLES = ("o", "s", "^", "D", "v", "P", "|")
 
 
 def study_figures(results: Results, folder: Path) -> list[Path]:
     """The figures of a study as PNG and PDF; those that the results have no numbers for are left out."""
-    accuracy, loss, eta_g = curves.accuracy, curves.column("train_loss"), curves.column("eta_g")
-    cost = "gradient-equivalents"
-    groups = list(enumerate(results.groups))
-    searching = [(i, g) for i, g in groups if curves.searches(g)]
-    moving = [(i, g) for i, g in groups if curves.extrapolates(g)]
-    panels: dict[str, list[_Panel]] = {
-        "accuracy-rounds": [
-            (groups, lambda g: curves.mean_band(g, accuracy), "round", "test accuracy, %", False)
-        ],
-        "accuracy-gradients": [
-            (
-                groups,
-                lambda g: curves.mean_band(g, accuracy, curves.gradients),
-                cost,
-                "test accuracy, %",
-                False,
-            )
-        ],
-        "loss-rounds": [
-            (groups, lambda g: curves.mean_band(g, loss), "round", "training loss", True)
-        ],
-        "steps-trials": [
-            (searching, curves.quartiles, "round", "client step", True),
-            (
-                searching,
-                lambda g: curves.mean_band(g, curves.column("trials")),
-                "round",
-                "trials a step",
-                False,
-            ),
-        ],
-        "eta_g": [(moving, lambda g: curves.median_range(g, eta_g), "round", "eta_g", True)],
+    groups = results.groups
+    accuracy = {chart.title: chart for chart in panels.accuracy_charts(groups)}
+    loss = {chart.title: chart for chart in panels.loss_charts(groups)}
+    server = {chart.title: chart for chart in panels.server_charts(groups)}
+    rows: dict[str, Sequence[Chart | None]] = {
+        "accuracy-rounds": [accuracy.get("Test accuracy by round")],
+        "accuracy-gradients": [accuracy.get("Test accuracy by cost")],
+        "loss-rounds": [loss.get("Training loss by round")],
+        "steps-trials": panels.step_charts(groups),
+        "eta_g": [server.get("Step the server took")],
     }
-    return [path for name, row in panels.items() for path in _row(row, folder / name)]
-
-
-_Panel = tuple[Sequence[tuple[int, Group]], Callable[[Group], Curve], str, str, bool]
-
-
-def _row(panels: Sequence[_Panel], stem: Path) -> list[Path]:
-    """Panels side by side in two files."""
-    drawn = [[(i, g.label, curve(g)) for i, g in groups] for groups, curve, *_ in panels]
-    if not any(len(c.x) for panel in drawn for _, _, c in panel):
-        return []
-    plt = pyplot()
-    fig, row = plt.subplots(
-        1, len(panels), figsize=(5.2 * len(panels), 3.6), layout="constrained", squeeze=False
-    )
-    for axes, lines, (_, _, x, y, log) in zip(row[0], drawn, panels, strict=True):
-        for i, label, c in lines:
-            colour, style = PALETTE[i % len(PALETTE)][0], "-" if i < len(PALETTE) else "--"
-            axes.plot(c.x, c.y, style, color=colour, lw=1.5, label=label)
-            axes.fill_between(c.x, c.low, c.high, color=colour, alpha=0.15, lw=0)
-        axes.set(xlabel=x, ylabel=y, yscale="log" if log else "linear")
-        axes.grid(alpha=0.25)
-    row[0][0].legend(frameon=False, fontsize=8)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")]
-    for path in paths:
-        fig.savefig(
-            path, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None
-        )
-    plt.close(fig)
+    paths = []
+    for name, row in rows.items():
+        charts = [chart for chart in row if chart is not None]
+        if charts:
+            paths += _save_row(charts, folder / name)
     return paths
 
 
@@ -92,3 +49,52 @@ def pyplot() -> Any:
     from matplotlib import pyplot as plt
 
     return plt
+
+
+def _save_row(charts: Sequence[Chart], stem: Path) -> list[Path]:
+    """Charts side by side in two files."""
+    plt = pyplot()
+    fig, row = plt.subplots(
+        1,
+        len(charts),
+        figsize=(5.2 * len(charts), 3.6),
+        layout="constrained",
+        squeeze=False,
+    )
+    for axes, chart in zip(row[0], charts, strict=True):
+        _draw_chart(axes, chart)
+    row[0][0].legend(frameon=False, fontsize=8)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png = stem.with_name(stem.name + ".png")
+    pdf = stem.with_name(stem.name + ".pdf")
+    fig.savefig(png, dpi=200)
+    fig.savefig(pdf, metadata={"CreationDate": None})  # a date would change the bytes
+    plt.close(fig)
+    return [png, pdf]
+
+
+def _draw_chart(axes: Any, chart: Chart) -> None:
+    for line in chart.series:
+        _draw_line(axes, line)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    if chart.log_y:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.25)
+
+
+def _draw_line(axes: Any, line: Series) -> None:
+    colour = COLOURS[line.style.colour][0]
+    axes.plot(
+        line.x,
+        line.y,
+        color=colour,
+        linestyle=LINE_STYLES[DASHES.index(line.style.dash)],
+        marker=MARKER_STYLES[MARKERS.index(line.style.marker)],
+        markevery=max(1, len(line.x) // 7),
+        markersize=4,
+        lw=1.5,
+        label=line.name,
+    )
+    if line.band:
+        low, high = line.band
+        axes.fill_between(line.x, low, high, color=colour, alpha=0.15, lw=0)

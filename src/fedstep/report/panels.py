@@ -1,12 +1,12 @@
-"""The charts of a study."""
+"""The charts of a report; those that the results have no numbers for are left out."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from fedstep.analysis import curves
 from fedstep.analysis.compare import Comparison, Line
@@ -14,166 +14,298 @@ from fedstep.analysis.curves import Column, Curve
 from fedstep.analysis.results import Group
 from fedstep.analysis.statistics import Spread
 from fedstep.analysis.summary import Run
-from fedstep.report.page import COLOURS
-from fedstep.report.svg import Series, chart
+from fedstep.report.chart import Chart, Series
+from fedstep.report.style import line_style
 
-AXES: tuple[tuple[str, str, Column], ...] = (
-    ("round", "round", curves.rounds),
-    ("cost", "gradient-equivalents (trials counted)", curves.gradients),
-    ("traffic", "megabytes, up and down", curves.megabytes),
-)
 SETTLED = 0.1  # the first rounds of an accuracy curve do not set the scale
 C = re.compile(r"(.*?)[\s,]*\bc\s*=\s*([0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 
 
-def accuracy_panels(groups: Sequence[Group]) -> list[str]:
-    """Test accuracy against rounds, gradients and bytes; then readout against last iterate where they differ."""
-    drawn = [
-        _drawn(
-            f"Test accuracy by {by}",
-            x,
-            "accuracy, %",
-            _bands(groups, curves.accuracy, at),
-            settled=SETTLED,
-        )
-        for by, x, at in AXES
-    ]
-    both = []
-    for i, g in enumerate(groups):
-        if curves.averages(g):
-            for y, dashed in ((curves.last_accuracy, True), (curves.accuracy, False)):
-                curve = curves.mean_band(g, y)
-                both.append(Series(g.label, curve.x, curve.y, _colour(i), dashed=dashed))
-    note = "Solid: the point that is read out; dashed: the last iterate. Methods for which they differ."
-    return [
-        d
-        for d in (
-            *drawn,
-            _drawn(
-                "Readout and last iterate", "round", "accuracy, %", both, note=note, settled=SETTLED
-            ),
-        )
-        if d
-    ]
+@dataclass(frozen=True)
+class CostAxis:
+    """What is spent: the word for it in a title, the name of the axis, and its values."""
+
+    word: str
+    label: str
+    values: Column
 
 
-def loss_panels(groups: Sequence[Group]) -> list[str]:
-    """Loss over all clients against rounds, gradients and bytes."""
-    y = curves.column("train_loss")
-    drawn = (
-        _drawn(f"Training loss by {by}", x, "training loss", _bands(groups, y, at), log_y=True)
-        for by, x, at in AXES
+ROUNDS = CostAxis("round", "round", curves.rounds)
+GRADIENTS = CostAxis("cost", "gradient-equivalents (trials counted)", curves.gradients)
+TRAFFIC = CostAxis("traffic", "megabytes, up and down", curves.megabytes)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A method and its place on the page, which decides how its lines look."""
+
+    index: int
+    group: Group
+
+    def line(self, curve: Curve) -> Series:
+        """A curve with its band."""
+        return Series(
+            name=self.group.label,
+            x=curve.x,
+            y=curve.y,
+            style=line_style(self.index),
+            band=(curve.low, curve.high),
+        )
+
+
+def members(groups: Sequence[Group]) -> list[Member]:
+    """The methods with their places."""
+    return [Member(index, group) for index, group in enumerate(groups)]
+
+
+def first_chart(groups: Sequence[Group]) -> Chart | None:
+    """What the page opens with: accuracy by round, or the loss where no accuracy was measured."""
+    candidates = [
+        _accuracy_chart(groups, ROUNDS),
+        _train_loss_chart(groups, ROUNDS),
+        _batch_loss_chart(groups),
+    ]
+    return next(iter(_drawable(candidates)), None)
+
+
+def accuracy_charts(groups: Sequence[Group]) -> list[Chart]:
+    """Test accuracy against rounds, gradients and bytes; then readout against last iterate."""
+    axes = (ROUNDS, GRADIENTS, TRAFFIC)
+    charts = [_accuracy_chart(groups, axis) for axis in axes]
+    return _drawable([*charts, _readout_chart(groups)])
+
+
+def loss_charts(groups: Sequence[Group]) -> list[Chart]:
+    """Loss over all clients against rounds, gradients and bytes, or on the clients' batches; then on test data."""
+    over_clients = _drawable(
+        _train_loss_chart(groups, axis) for axis in (ROUNDS, GRADIENTS, TRAFFIC)
     )
-    return [d for d in drawn if d]
+    # The clients' own batches tell less, and only of those who took part: a stand-in.
+    if not over_clients:
+        over_clients = _drawable([_batch_loss_chart(groups)])
+    return over_clients + _drawable([_test_loss_chart(groups)])
 
 
-def step_panels(groups: Sequence[Group]) -> list[str]:
+def step_charts(groups: Sequence[Group]) -> list[Chart]:
     """Accepted steps and trials by round: Figure 4 of the paper."""
-    found = [(i, g) for i, g in enumerate(groups) if curves.searches(g)]
-    steps = [_series(g, i, curves.quartiles(g)) for i, g in found]
-    trials = [_series(g, i, curves.mean_band(g, curves.column("trials"))) for i, g in found]
-    note = "Of all steps of a round's clients; line: median, band: quartiles, means over seeds."
-    drawn = (
-        _drawn("Step the clients accepted", "round", "client step", steps, log_y=True, note=note),
-        _drawn("Trials a step", "round", "trials", trials, note="1: the first guess was accepted."),
+    searching = [m for m in members(groups) if curves.searches(m.group)]
+    trials = curves.column("trials")
+    steps_note = (
+        "Of all steps of a round's clients; line: median, band: quartiles, means over seeds."
     )
-    return [d for d in drawn if d]
+    return _drawable(
+        [
+            Chart(
+                title="Step the clients accepted",
+                x_label="round",
+                y_label="client step",
+                series=tuple(m.line(curves.quartiles(m.group)) for m in searching),
+                log_y=True,
+                note=steps_note,
+            ),
+            Chart(
+                title="Trials a step",
+                x_label="round",
+                y_label="trials",
+                series=tuple(m.line(curves.mean_band(m.group, trials)) for m in searching),
+                note="1: the first guess was accepted.",
+            ),
+        ]
+    )
 
 
-def server_panels(groups: Sequence[Group]) -> list[str]:
+def server_charts(groups: Sequence[Group]) -> list[Chart]:
     """The server's step by round, and what the accuracy did after large ones."""
-    found = [(i, g) for i, g in enumerate(groups) if curves.extrapolates(g)]
-    trace = [_series(g, i, curves.median_range(g, curves.column("eta_g"))) for i, g in found]
-    dots = []
-    for i, g in found:
-        points = curves.thin([p for run in g.runs for p in jumps(run)])
-        dots.append(
-            Series(g.label, [x for x, _ in points], [y for _, y in points], _colour(i), dots=True)
-        )
-    note = "A dot is an evaluation of one seed; right: large extrapolation, below 0: the last iterate got worse."
-    drawn = (
-        _drawn(
-            "Step the server took",
-            "round",
-            "eta_g",
-            trace,
-            log_y=True,
-            note="Median, smallest and largest over seeds.",
-        ),
-        _drawn(
-            "Extrapolation and what followed",
-            "largest eta_g since the evaluation before",
-            "change of accuracy, points",
-            dots,
-            log_x=True,
-            note=note,
-        ),
+    moving = [m for m in members(groups) if curves.extrapolates(m.group)]
+    eta_g = curves.column("eta_g")
+    jumps_note = (
+        "A dot is an evaluation of one seed; right: large extrapolation, "
+        "below 0: the last iterate got worse."
     )
-    return [d for d in drawn if d]
-
-
-def sensitivity_panels(comparison: Comparison) -> list[str]:
-    """Accuracy and trials against c where every label ends in `c=...`: Figure 5 of the paper; otherwise nothing."""
-    parsed = [(C.fullmatch(line.label), line) for line in comparison.lines]
-    if len(parsed) < 2 or not all(match for match, _ in parsed):
-        return []
-    families: dict[str, list[tuple[float, Line]]] = {}
-    for match, line in parsed:
-        if match:
-            families.setdefault(match[1], []).append((float(match[2]), line))
-
-    def lines(y: Callable[[Line], Spread]) -> list[Series]:
-        made = []
-        for i, (name, points) in enumerate(families.items()):
-            ordered = sorted(points, key=lambda point: point[0])
-            x, spreads = [c for c, _ in ordered], [y(line) for _, line in ordered]
-            middle = [s.mean for s in spreads]
-            band = [s.mean - s.std for s in spreads], [s.mean + s.std for s in spreads]
-            made += [
-                Series(name, x, middle, _colour(i), band),
-                Series(name, x, middle, _colour(i), dots=True),
-            ]
-        return made
-
-    accuracy = lines(lambda line: Spread(100 * line.accuracy.mean, 100 * line.accuracy.std))
-    trials = lines(lambda line: Spread(line.trials, math.nan))
-    drawn = (
-        _drawn(
-            "Accuracy against c",
-            "c",
-            "accuracy, %",
-            accuracy,
-            note="Band: one deviation over seeds.",
-            keys=True,
-        ),
-        _drawn("Trials a step against c", "c", "trials", trials, keys=True),
+    return _drawable(
+        [
+            Chart(
+                title="Step the server took",
+                x_label="round",
+                y_label="eta_g",
+                series=tuple(m.line(curves.median_range(m.group, eta_g)) for m in moving),
+                log_y=True,
+                note="Median, smallest and largest over seeds.",
+            ),
+            Chart(
+                title="Extrapolation and what followed",
+                x_label="largest eta_g since the evaluation before",
+                y_label="change of accuracy, points",
+                series=tuple(_jump_dots(m) for m in moving),
+                log_x=True,
+                note=jumps_note,
+            ),
+        ]
     )
-    return [d for d in drawn if d]
+
+
+def sensitivity_charts(comparison: Comparison) -> list[Chart]:
+    """Accuracy and trials against c where every label ends in `c=...`: Figure 5 of the paper."""
+    families = _families(comparison)
+    accuracy = _against_c(
+        families, lambda line: Spread(100 * line.accuracy.mean, 100 * line.accuracy.std)
+    )
+    trials = _against_c(families, lambda line: Spread(line.trials, math.nan))
+    return _drawable(
+        [
+            Chart(
+                title="Accuracy against c",
+                x_label="c",
+                y_label="accuracy, %",
+                series=accuracy,
+                note="Band: one deviation over seeds.",
+                keys=True,
+            ),
+            Chart(
+                title="Trials a step against c",
+                x_label="c",
+                y_label="trials",
+                series=trials,
+                keys=True,
+            ),
+        ]
+    )
 
 
 def jumps(run: Run) -> list[tuple[float, float]]:
     """Largest server step between two evaluations, and how far the last iterate's accuracy moved, in points."""
-    eta, accuracy = run.column("eta_g"), run.column("last_accuracy")
-    seen = [i for i, a in enumerate(accuracy) if not math.isnan(a)]
-    return [(max(eta[a + 1 : b + 1]), 100 * (accuracy[b] - accuracy[a])) for a, b in pairwise(seen)]
+    eta_g = run.column("eta_g")
+    accuracy = run.column("last_accuracy")
+    evaluated = [k for k, value in enumerate(accuracy) if not math.isnan(value)]
+    moves = []
+    for before, after in pairwise(evaluated):
+        largest = max(eta_g[before + 1 : after + 1])
+        change = 100 * (accuracy[after] - accuracy[before])
+        moves.append((largest, change))
+    return moves
 
 
-def _bands(groups: Sequence[Group], y: Column, x: Column) -> list[Series]:
-    return [_series(g, i, curves.mean_band(g, y, x)) for i, g in enumerate(groups)]
-
-
-def _series(group: Group, i: int, curve: Curve) -> Series:
-    return Series(
-        group.label, curve.x, curve.y, _colour(i), (curve.low, curve.high), dashed=i >= len(COLOURS)
+def _accuracy_chart(groups: Sequence[Group], axis: CostAxis) -> Chart:
+    return Chart(
+        title=f"Test accuracy by {axis.word}",
+        x_label=axis.label,
+        y_label="accuracy, %",
+        series=_bands(groups, curves.accuracy, axis.values),
+        settled=SETTLED,
     )
 
 
-def _colour(i: int) -> int:
-    return i % len(COLOURS)
+def _readout_chart(groups: Sequence[Group]) -> Chart:
+    lines = []
+    for member in members(groups):
+        if curves.averages(member.group):
+            lines.append(_bare(member, curves.last_accuracy, faint=True))
+            lines.append(_bare(member, curves.accuracy, faint=False))
+    return Chart(
+        title="Readout and last iterate",
+        x_label="round",
+        y_label="accuracy, %",
+        series=tuple(lines),
+        note="With markers: the point that is read out; thin: the last iterate. "
+        "Methods for which they differ.",
+        settled=SETTLED,
+    )
 
 
-def _drawn(title: str, x: str, y: str, lines: Sequence[Series], **options: Any) -> str:
-    """A chart, or nothing where no line has a number."""
-    if all(math.isnan(v) for line in lines for v in line.y):
-        return ""
-    return chart(lines, title, x, y, **options)
+def _bare(member: Member, values: Column, faint: bool) -> Series:
+    """A line without its band."""
+    curve = curves.mean_band(member.group, values)
+    return Series(
+        name=member.group.label,
+        x=curve.x,
+        y=curve.y,
+        style=line_style(member.index),
+        faint=faint,
+    )
+
+
+def _train_loss_chart(groups: Sequence[Group], axis: CostAxis) -> Chart:
+    return Chart(
+        title=f"Training loss by {axis.word}",
+        x_label=axis.label,
+        y_label="training loss",
+        series=_bands(groups, curves.column("train_loss"), axis.values),
+        log_y=True,
+    )
+
+
+def _test_loss_chart(groups: Sequence[Group]) -> Chart:
+    return Chart(
+        title="Test loss by round",
+        x_label="round",
+        y_label="test loss",
+        series=_bands(groups, curves.column("test_loss"), curves.rounds),
+        log_y=True,
+    )
+
+
+def _batch_loss_chart(groups: Sequence[Group]) -> Chart:
+    return Chart(
+        title="Loss on the clients' batches by round",
+        x_label="round",
+        y_label="loss",
+        series=_bands(groups, curves.column("loss"), curves.rounds),
+        log_y=True,
+        note="Of the batches of the local steps, while the clients move.",
+    )
+
+
+def _jump_dots(member: Member) -> Series:
+    moves = [move for run in member.group.runs for move in jumps(run)]
+    points = curves.thin(moves)
+    return Series(
+        name=member.group.label,
+        x=[largest for largest, _ in points],
+        y=[change for _, change in points],
+        style=line_style(member.index),
+        dots=True,
+    )
+
+
+def _families(comparison: Comparison) -> dict[str, list[tuple[float, Line]]]:
+    """Methods by what stands before `c=`, with their c; nothing where a label does not end so."""
+    families: dict[str, list[tuple[float, Line]]] = {}
+    for line in comparison.lines:
+        match = C.fullmatch(line.label)
+        if match is None:
+            return {}
+        families.setdefault(match[1], []).append((float(match[2]), line))
+    if len(comparison.lines) < 2:
+        return {}
+    return families
+
+
+def _against_c(
+    families: dict[str, list[tuple[float, Line]]], score: Callable[[Line], Spread]
+) -> tuple[Series, ...]:
+    lines = []
+    for index, (name, members_of) in enumerate(families.items()):
+        ordered = sorted(members_of, key=lambda pair: pair[0])
+        spreads = [score(line) for _, line in ordered]
+        lines.append(
+            Series(
+                name=name,
+                x=[c for c, _ in ordered],
+                y=[s.mean for s in spreads],
+                style=line_style(index),
+                band=(
+                    [s.mean - s.std for s in spreads],
+                    [s.mean + s.std for s in spreads],
+                ),
+            )
+        )
+    return tuple(lines)
+
+
+def _bands(groups: Sequence[Group], y: Column, x: Column) -> tuple[Series, ...]:
+    return tuple(m.line(curves.mean_band(m.group, y, x)) for m in members(groups))
+
+
+def _drawable(charts: Iterable[Chart]) -> list[Chart]:
+    """The charts that have a number, without the lines that have none."""
+    return [chart for chart in charts if chart.drawable]

@@ -1,189 +1,260 @@
-"""Line charts as inline SVG, coloured by the page's style sheet (light and dark)."""
+"""Charts as inline SVG, coloured by the page's style sheet (light and dark).
+
+The text returned here is put into pages as it stands: every label goes through `escape`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 
-WIDTH, HEIGHT = 560, 330
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 44
+from fedstep.report.axis import Axis, tick_text
+from fedstep.report.chart import Chart, Series
+from fedstep.report.style import LineStyle
 
+MARKED = 7  # markers along a line
+LABEL_HEIGHT = 15.0  # between two names at the right edge
 
-@dataclass(frozen=True)
-class Series:
-    """One line: points, an optional band (low, high), and the number of its colour; or the points alone, as dots."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    colour: int
-    band: tuple[Sequence[float], Sequence[float]] | None = None
-    dashed: bool = False
-    dots: bool = False
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A scale from values to pixels, with its ticks."""
+class Frame:
+    """The size of a drawing and of the margins around its plot, in pixels."""
 
-    low: float
-    high: float
-    first: float
-    last: float
-    log: bool
+    width: int = 560
+    height: int = 330
+    left: int = 58
+    right: int = 14
+    top: int = 12
+    bottom: int = 44
 
-    @staticmethod
-    def over(values: Sequence[float], first: float, last: float, log: bool) -> Axis:
-        """A scale that holds all finite (for a logarithm: positive) values."""
-        good = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
-        low, high = (min(good), max(good)) if good else (0.1 if log else 0.0, 1.0)
-        if log:
-            low, high = (low, high) if high > 1.5 * low else (low / 1.5, high * 1.5)
-        elif high - low < 1e-12 * max(1.0, abs(high)):
-            low, high = low - 0.5, high + 0.5
-        return Axis(low, high, first, last, log)
+    @property
+    def plot_right(self) -> int:
+        return self.width - self.right
 
-    def at(self, value: float) -> float:
-        """The pixel of a value; NaN where it has none."""
-        if not math.isfinite(value) or (self.log and value <= 0):
-            return math.nan
-        f: Callable[[float], float] = math.log10 if self.log else float
-        part = (f(value) - f(self.low)) / (f(self.high) - f(self.low))
-        return self.first + part * (self.last - self.first)
-
-    def ticks(self) -> list[float]:
-        """About five round values."""
-        if self.log:
-            low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            steps = [1.0, 2.0, 5.0] if high - low <= 2 else [1.0]
-            every = max(1, round((high - low) / 6))
-            marks = [s * 10.0**k for k in range(low, high + 1, every) for s in steps]
-        else:
-            raw = (self.high - self.low) / 5
-            unit = 10.0 ** math.floor(math.log10(raw))
-            step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw * 0.999)
-            marks = [
-                k * step
-                for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
-            ]
-        return [
-            m for m in marks if self.low * (1 - 1e-9) - 1e-12 <= m <= self.high * (1 + 1e-9) + 1e-12
-        ]
+    @property
+    def plot_bottom(self) -> int:
+        return self.height - self.bottom
 
 
-def chart(
-    series: Sequence[Series],
-    title: str,
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
-    log_y: bool = False,
-    note: str = "",
-    keys: bool = False,
-    settled: float = 0.0,
-) -> str:
-    """A figure element with its caption and, below, a note; `keys` names the lines that the page's legend does not.
+PANEL = Frame()
 
-    The y axis holds what each line does after the part `settled` of its points; what lies outside is cut off.
-    """
-    xs = Axis.over([v for s in series for v in s.x], LEFT, WIDTH - RIGHT, log_x)
-    values = [
-        v
-        for s in series
-        for line in (s.y, *(s.band or ()))
-        for v in line[int(settled * len(line)) :]
+
+def wide_frame(names: Sequence[str]) -> Frame:
+    """For the first chart of a page on wide screens: room on the right for names at the ends of lines."""
+    if len(names) < 2:
+        return Frame(width=1100, height=430, right=20)
+    longest = max(len(_short(name)) for name in names)
+    return Frame(width=1100, height=430, right=32 + round(7.4 * longest))
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Both axes of a drawing."""
+
+    x: Axis
+    y: Axis
+
+    def points(self, x: Sequence[float], y: Sequence[float]) -> list[Point]:
+        """Pixels; NaN where a value cannot be shown."""
+        return [(self.x.at(a), self.y.at(b)) for a, b in zip(x, y, strict=True)]
+
+
+def draw(chart: Chart) -> str:
+    """An svg element as wide as half a screen, or as a phone."""
+    return _svg(chart, PANEL, end_names=[])
+
+
+def draw_wide(chart: Chart) -> str:
+    """An svg element as wide as a screen, its lines named where they end."""
+    frame = wide_frame([line.name for line in chart.series])
+    end_names: list[Series] = []
+    if len(chart.series) > 1:
+        end_names = [line for line in chart.series if not line.faint]
+    return _svg(chart, frame, end_names)
+
+
+def swatch(style: LineStyle) -> str:
+    """The line and the marker of a style, for legends and tables."""
+    line = f'<path class="line"{_dashes(style)} d="M1 6H33"/>'
+    body = line + _markers(style, [(17.0, 6.0)])
+    return f'<svg class="key c{style.colour}" viewBox="0 0 34 12" aria-hidden="true">{body}</svg>'
+
+
+def _svg(chart: Chart, frame: Frame, end_names: Sequence[Series]) -> str:
+    axes = _axes(chart, frame)
+    parts = [
+        *_grid(axes, frame),
+        *_axis_names(chart, frame),
+        _plot(chart, axes, frame),
+        *_end_names(end_names, axes, frame),
     ]
-    ys = Axis.over(values, HEIGHT - BOTTOM, TOP, log_y)
-    area = f'<rect x="{LEFT}" y="{TOP - 2}" width="{WIDTH - RIGHT - LEFT}" height="{HEIGHT - BOTTOM - TOP + 4}"/>'
-    lines = "".join(_drawn(s, xs, ys) for s in series)
-    clipped = f'<clipPath id="area">{area}</clipPath><g clip-path="url(#area)">{lines}</g>'
-    parts = [*_frame(xs, ys, x_label, y_label), clipped]
-    many = ' class="many"' if len(series) > 6 else ""  # bands one upon another would hide the lines
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
-    svg = f'<svg{many} {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    named = "".join(
-        f"<span class='key c{colour}'></span>{escape(name)} "
-        for name, colour in dict.fromkeys((s.name, s.colour) for s in series if keys and s.name)
+    size = f'viewBox="0 0 {frame.width} {frame.height}"'
+    # Many bands one upon another would hide the lines.
+    crowd = ' class="many"' if len(chart.series) > 6 else ""
+    body = "".join(parts)
+    return f'<svg{crowd} {size} role="img" aria-label="{escape(chart.title)}">{body}</svg>'
+
+
+def _axes(chart: Chart, frame: Frame) -> Axes:
+    x_values = [v for line in chart.series for v in line.x]
+    y_values: list[float] = []
+    for line in chart.series:
+        for values in (line.y, *(line.band or ())):
+            begin = int(chart.settled * len(values))
+            y_values += values[begin:]
+    return Axes(
+        x=Axis.over(x_values, frame.left, frame.plot_right, chart.log_x),
+        y=Axis.over(y_values, frame.plot_bottom, frame.top, chart.log_y),
     )
-    below = f"<p class='note'>{named}{escape(note)}</p>" if named or note else ""
-    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}{below}</figure>"
 
 
-def number(value: float) -> str:
-    """A short form for ticks."""
-    if value == 0:
-        return "0"
-    if 1e4 <= abs(value) < 1e7:
-        return f"{value:,.0f}"
-    if abs(value) >= 1e7 or abs(value) < 1e-3:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        head = mantissa.removesuffix(".0")
-        return f"{head}e{int(exponent)}"
-    return f"{value:.4g}"
-
-
-def _frame(xs: Axis, ys: Axis, x_label: str, y_label: str) -> list[str]:
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+def _grid(axes: Axes, frame: Frame) -> list[str]:
+    """Lines at the ticks, and their values."""
     parts = []
-    for tick in ys.ticks():
-        y = ys.at(tick)
-        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-        parts.append(
-            f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{number(tick)}</text>'
-        )
-    for tick in xs.ticks():
-        x = xs.at(tick)
-        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        anchor = "middle" if x < right - 14 else "end"  # inside the picture
-        shift = 0 if anchor == "middle" else RIGHT
-        parts.append(
-            f'<text x="{x + shift:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{number(tick)}</text>'
-        )
-    middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
-    parts.append(
-        f'<text class="axis" x="{middle_x}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
-    )
-    turn = f"rotate(-90 13 {middle_y})"
-    parts.append(
-        f'<text class="axis" x="13" y="{middle_y}" transform="{turn}" text-anchor="middle">{escape(y_label)}</text>'
-    )
+    for tick in axes.y.ticks():
+        y = axes.y.at(tick)
+        parts.append(f'<path class="grid" d="M{frame.left} {y:.1f}H{frame.plot_right}"/>')
+        parts.append(_text(tick_text(tick), frame.left - 6, y + 3.5, anchor="end"))
+    for tick in axes.x.ticks():
+        x = axes.x.at(tick)
+        parts.append(f'<path class="grid" d="M{x:.1f} {frame.top}V{frame.plot_bottom}"/>')
+        parts.append(_text(tick_text(tick), x, frame.plot_bottom + 17))
     return parts
 
 
-def _drawn(s: Series, xs: Axis, ys: Axis) -> str:
-    inner = ""
-    if s.band:
-        low, high = s.band
-        ends = [(xs.at(x), ys.at(a), ys.at(b)) for x, a, b in zip(s.x, low, high, strict=True)]
-        solid = [e for e in ends if not any(map(math.isnan, e))]
-        if len(solid) > 1:
-            outline = [f"{x:.1f} {b:.1f}" for x, _, b in solid] + [
-                f"{x:.1f} {a:.1f}" for x, a, _ in reversed(solid)
-            ]
-            inner += f'<path class="band" d="M{"L".join(outline)}Z"/>'
-    points = [(xs.at(x), ys.at(y)) for x, y in zip(s.x, s.y, strict=True)]
-    inner += _dots(points) if s.dots else _line(points, s.dashed)
-    return f'<g class="series c{s.colour}" data-name="{escape(s.name)}"><title>{escape(s.name)}</title>{inner}</g>'
+def _axis_names(chart: Chart, frame: Frame) -> list[str]:
+    middle_x = (frame.left + frame.plot_right) / 2
+    middle_y = (frame.top + frame.plot_bottom) / 2
+    turn = f' transform="rotate(-90 13 {middle_y})"'
+    return [
+        _text(chart.x_label, middle_x, frame.height - 8, more=' class="axis"'),
+        _text(chart.y_label, 13, middle_y, more=f' class="axis"{turn}'),
+    ]
 
 
-def _line(points: Sequence[tuple[float, float]], dashed: bool) -> str:
-    path, pen = [], False
-    for x, y in points:
-        if math.isnan(x) or math.isnan(y):
-            pen = False
+def _text(words: str, x: float, y: float, anchor: str = "middle", more: str = "") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f"<text{more} {place}>{escape(words)}</text>"
+
+
+def _plot(chart: Chart, axes: Axes, frame: Frame) -> str:
+    """The lines, cut off at the frame by an svg element of their own: it needs no name, unlike a clip path."""
+    x = frame.left - 5
+    y = frame.top - 5
+    width = frame.plot_right - frame.left + 10
+    height = frame.plot_bottom - frame.top + 10
+    place = f'x="{x}" y="{y}" width="{width}" height="{height}"'
+    view = f'viewBox="{x} {y} {width} {height}"'
+    lines = "".join(_series(line, k, axes) for k, line in enumerate(chart.series))
+    return f'<svg class="plot" {place} {view}>{lines}</svg>'
+
+
+def _series(line: Series, place: int, axes: Axes) -> str:
+    points = axes.points(line.x, line.y)
+    parts = [f"<title>{escape(line.name)}</title>"]
+    if line.band:
+        parts.append(_band(line.band, line.x, axes))
+    if line.dots:
+        parts.append(_markers(line.style, points, "mark dots"))
+    else:
+        parts.append(f'<path class="line"{_dashes(line.style)} d="{_path(points)}"/>')
+    if not line.dots and not line.faint:
+        parts.append(_markers(line.style, _marked(points, place)))
+    faint = " faint" if line.faint else ""
+    head = f'<g class="series c{line.style.colour}{faint}" data-name="{escape(line.name)}">'
+    return head + "".join(parts) + "</g>"
+
+
+def _band(band: tuple[Sequence[float], Sequence[float]], x: Sequence[float], axes: Axes) -> str:
+    low = axes.points(x, band[0])
+    high = axes.points(x, band[1])
+    # A band needs both of its ends: where one is missing it jumps to the next place that has them.
+    whole = [k for k in range(len(low)) if _shown(low[k]) and _shown(high[k])]
+    if len(whole) < 2:
+        return ""
+    upper = [high[k] for k in whole]
+    lower = [low[k] for k in reversed(whole)]
+    outline = "L".join(f"{a:.1f} {b:.1f}" for a, b in chain(upper, lower))
+    return f'<path class="band" d="M{outline}Z"/>'
+
+
+def _path(points: Sequence[Point]) -> str:
+    """A pen that is lifted where a value is missing."""
+    moves = []
+    drawing = False
+    for point in points:
+        if not _shown(point):
+            drawing = False
             continue
-        path.append(f"{'L' if pen else 'M'}{x:.1f} {y:.1f}")
-        pen = True
-    drawn = f'<path class="line{" dashed" * dashed}" d="{"".join(path)}"/>'
-    if len(path) == 1:
-        x, y = next(p for p in points if not math.isnan(p[0] + p[1]))
-        drawn += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
-    return drawn
+        letter = "L" if drawing else "M"
+        moves.append(f"{letter}{point[0]:.1f} {point[1]:.1f}")
+        drawing = True
+    return "".join(moves)
 
 
-def _dots(points: Sequence[tuple[float, float]]) -> str:
-    """One path of strokes without length: their round ends are the dots, in a fraction of the bytes of circles."""
-    drawn = (f"M{x:.1f} {y:.1f}h0" for x, y in points if not math.isnan(x + y))
-    return f'<path class="dots" d="{"".join(drawn)}"/>'
+def _marked(points: Sequence[Point], place: int) -> list[Point]:
+    """A few points of a line, other ones for each line: equal lines do not cover each other's markers."""
+    shown = [point for point in points if _shown(point)]
+    if len(shown) <= 2:
+        return shown
+    every = (len(shown) - 1) / MARKED
+    shift = (place % 4) / 4
+    chosen = {round((k + shift) * every) for k in range(MARKED + 1)}
+    return [shown[k] for k in sorted(chosen) if k < len(shown)]
+
+
+def _markers(style: LineStyle, points: Sequence[Point], kind: str = "mark") -> str:
+    outlines = [f"M{x:.1f} {y:.1f}{style.marker}" for x, y in points if _shown((x, y))]
+    return f'<path class="{kind}" d="{"".join(outlines)}"/>'
+
+
+def _dashes(style: LineStyle) -> str:
+    if not style.dash:
+        return ""
+    return f' stroke-dasharray="{style.dash}"'
+
+
+def _end_names(series: Sequence[Series], axes: Axes, frame: Frame) -> list[str]:
+    """The name of each line beside its last point; names that would cover each other are moved apart."""
+    ends = []
+    for line in series:
+        shown = [point for point in axes.points(line.x, line.y) if _shown(point)]
+        if shown:
+            ends.append((line, shown[-1]))
+    ends.sort(key=lambda end: end[1][1])
+    heights = _apart([point[1] for _, point in ends], frame.top, frame.plot_bottom)
+    parts = []
+    for (line, point), height in zip(ends, heights, strict=True):
+        begin = frame.plot_right + 6
+        bend = f"M{point[0] + 5:.1f} {point[1]:.1f}L{begin + 12} {height:.1f}"
+        name = _text(_short(line.name), begin + 16, height + 4, anchor="start")
+        group = f'<g class="series end c{line.style.colour}" data-name="{escape(line.name)}">'
+        parts.append(f'{group}<path class="pull" d="{bend}"/>{name}</g>')
+    return parts
+
+
+def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Ascending heights, at least a line of text between neighbours, as near to those wanted as a push down and up gets."""
+    heights = [min(max(h, top), bottom) for h in wanted]
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + LABEL_HEIGHT)
+    if heights and heights[-1] > bottom:
+        heights[-1] = bottom
+        for k in range(len(heights) - 2, -1, -1):
+            heights[k] = min(heights[k], heights[k + 1] - LABEL_HEIGHT)
+    return heights
+
+
+def _short(name: str, most: int = 34) -> str:
+    if len(name) <= most:
+        return name
+    return name[: most - 1] + "…"
+
+
+def _shown(point: Point) -> bool:
+    return not (math.isnan(point[0]) or math.isnan(point[1]))

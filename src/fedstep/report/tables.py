@@ -9,12 +9,13 @@ from math import inf, isnan
 from textwrap import fill
 
 from rich.table import Table
+from rich.text import Text
 
 from fedstep.analysis.compare import Comparison, Line
 from fedstep.analysis.statistics import Difference, Spread
 
 NONE = "-"
-Column = tuple[str, Callable[[Line], str]]
+REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -26,69 +27,74 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def grids(comparison: Comparison) -> list[Grid]:
-    """What was reached, how steadily, and what it cost; a column in which no method has a number is left out."""
-    makers = {
-        "What was reached": _reached,
-        "How sure, how steady": _sure,
-        "At other points": _other,
-        "What it cost": _cost,
-    }
-    made = (_grid(comparison, title, columns(comparison)) for title, columns in makers.items())
-    return [grid for grid in made if len(grid.heads) > 1]
+@dataclass(frozen=True)
+class TableColumn:
+    """A head, and what a method has below it."""
+
+    head: str
+    cell: Callable[[Line], str]
 
 
-def notes(comparison: Comparison) -> list[str]:
+def comparison_grids(comparison: Comparison) -> list[Grid]:
+    """What was reached, how steadily, and what it cost; columns without a number are left out."""
+    grids = [
+        _grid(comparison, "What was reached", _reached(comparison)),
+        _grid(comparison, "How sure, how steady", _sure(comparison)),
+        _grid(comparison, "At other points", _other()),
+        _grid(comparison, "What it cost", _cost(comparison)),
+    ]
+    return [grid for grid in grids if len(grid.heads) > 1]
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
     """What the columns mean."""
     pairs = max((line.difference.pairs for line in comparison.lines if line.difference), default=0)
-    said = [
-        "Mean ± sample standard deviation over seeds; accuracy is the mean of the last tenth of the evaluated rounds.",
-        "Spread by round: standard deviation of the accuracy over the last quarter of the evaluated rounds of a run.",
-        f"Costs: to the first evaluated round with at least {percent(comparison.target)} % accuracy, median over seeds, "
-        "a run that never gets there counted as endless; a forward pass alone is a third of a gradient.",
-        "MB: megabytes up and down. Failed: searches of a run that found no step. All rounds: tuning and one run.",
+    final = "accuracy is the mean of the last tenth of the evaluated rounds."
+    if any(line.seeds > 1 for line in comparison.lines):
+        final = f"Mean ± sample standard deviation over seeds; {final}"
+    notes = [
+        final[0].upper() + final[1:],
+        "Spread by round: standard deviation of the accuracy "
+        "over the last quarter of the evaluated rounds of a run.",
+        f"Costs: to the first evaluated round with at least {percent(comparison.target)} % "
+        "accuracy, median over seeds, a run that never gets there counted as endless; "
+        "a forward pass alone is a third of a gradient.",
+        "MB: megabytes up and down. Failed: searches of a run that found no step. "
+        "All rounds: tuning and one run.",
     ]
     if pairs > 1:
-        said.append(
-            f"Difference to {comparison.reference}: mean over paired seeds with a 95 % t-interval; p: exact sign-flip test, "
-            f"at least {2 / 2**pairs:.3g} with {pairs} seeds, not corrected for several comparisons."
+        notes.append(
+            f"Difference to {comparison.reference}: mean over paired seeds with a 95 % t-interval; "
+            f"p: exact sign-flip test, at least {2 / 2**pairs:.3g} with {pairs} seeds, "
+            "not corrected for several comparisons."
         )
     if any(line.published for line in comparison.lines):
-        said.append("Published numbers are printed as the study's file gives them.")
-    return said
+        notes.append("Published numbers are printed as the study's file gives them.")
+    return notes
 
 
 def rich_tables(comparison: Comparison) -> list[Table]:
     """For a terminal."""
-    made = []
-    for grid in grids(comparison):
-        table = Table(
-            title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-        )
-        for i, head in enumerate(grid.heads):
-            cells = max(len(row[i]) for row in grid.rows)
-            wrapped = fill(
-                head, max(cells, *map(len, head.split()))
-            )  # a head wider than its cells breaks between words
-            table.add_column(wrapped, justify="right" if i else "left", no_wrap=not i)
-        for row in grid.rows:
-            table.add_row(*row)
-        made.append(table)
-    return made
+    return [_rich_table(grid) for grid in comparison_grids(comparison)]
 
 
 def markdown(comparison: Comparison) -> str:
-    """For a README: two tables and their notes."""
-    parts = []
-    for grid in grids(comparison):
+    """For a README: the tables and their notes."""
+    lines = []
+    for grid in comparison_grids(comparison):
         rule = ["---", *("---:" for _ in grid.heads[1:])]
-        parts += [f"**{grid.title}**", "", *map(_barred, (grid.heads, rule, *grid.rows)), ""]
-    return "\n".join([*parts, *(f"- {note}" for note in notes(comparison))]) + "\n"
+        lines += [f"**{grid.title}**", ""]
+        lines += [_barred(cells) for cells in (grid.heads, rule, *grid.rows)]
+        lines.append("")
+    lines += [f"- {note}" for note in comparison_notes(comparison)]
+    return "\n".join(lines) + "\n"
 
 
 def percent(value: float) -> str:
     """An accuracy of [0, 1] in per cent."""
-    return NONE if isnan(value) else f"{100 * value:.2f}"
+    if isnan(value):
+        return NONE
+    return f"{100 * value:.2f}"
 
 
 def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
@@ -96,100 +102,162 @@ def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
     if isnan(values.mean):
         return NONE
     mean = f"{scale * values.mean:.{digits}f}"
-    return mean if isnan(values.std) else f"{mean} ± {scale * values.std:.{digits}f}"
+    if isnan(values.std):
+        return mean
+    return f"{mean} ± {scale * values.std:.{digits}f}"
 
 
-def gap(found: Difference | None) -> str:
+def gap(difference: Difference | None) -> str:
     """A difference in percentage points with its interval."""
-    if found is None:
-        return "reference"
-    if isnan(found.mean):
+    if difference is None:
+        return REFERENCE
+    if isnan(difference.mean):
         return NONE
-    ends = "" if isnan(found.low) else f" [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
-    return f"{100 * found.mean:+.2f}{ends}"
+    mean = f"{100 * difference.mean:+.2f}"
+    if isnan(difference.low):
+        return mean
+    return f"{mean} [{100 * difference.low:+.2f}, {100 * difference.high:+.2f}]"
 
 
-def _reached(comparison: Comparison) -> list[Column]:
-    lines = comparison.lines
-    finite = any(not isnan(line.train_loss.mean) for line in lines)
-    keys = dict.fromkeys(key for line in lines for key in line.published)
-    printed: list[Column] = [
-        (f"published {key.replace('_', ' ')}", _published(key)) for key in keys
-    ]
-    return [
-        (
-            "seeds",
-            lambda r: f"{r.seeds}, {r.unfinished} unfinished" if r.unfinished else f"{r.seeds}",
-        ),
-        ("accuracy %", lambda r: spread(r.accuracy, 100)),
-        (
-            "training loss",
-            lambda r: (
-                "not finite" if finite and isnan(r.train_loss.mean) else spread(r.train_loss, 1, 3)
-            ),
-        ),
-        *printed,
-    ]
-
-
-def _sure(comparison: Comparison) -> list[Column]:
-    return [
-        (f"difference to {comparison.reference} [95 %]", lambda r: gap(r.difference)),
-        (
-            "p",
-            lambda r: (
-                NONE if r.difference is None or isnan(r.difference.p) else f"{r.difference.p:.3g}"
-            ),
-        ),
-        ("spread by round", lambda r: percent(r.swing)),
-    ]
-
-
-def _other(comparison: Comparison) -> list[Column]:
-    return [
-        ("last iterate %", lambda r: spread(r.last, 100)),
-        ("best %", lambda r: spread(r.best, 100)),
-        ("best round", lambda r: NONE if isnan(r.best_round) else f"{r.best_round:.0f}"),
-        ("held-out clients %", lambda r: spread(r.heldout, 100)),
-    ]
-
-
-def _cost(comparison: Comparison) -> list[Column]:
-    return [
-        (f"rounds to {percent(comparison.target)} %", lambda r: _count(r.reach.rounds)),
-        ("gradients", lambda r: _count(r.reach.gradients)),
-        ("MB", lambda r: _count(r.reach.megabytes)),
-        ("got there", lambda r: f"{r.reached} of {r.seeds}"),
-        ("trials a step", lambda r: f"{r.trials:.2f}" if r.trials else NONE),
-        ("failed", lambda r: f"{r.failed:,.0f}" if r.trials else NONE),
-        ("tuning rounds", lambda r: f"{r.tuning_rounds:,}"),
-        ("all rounds", lambda r: f"{r.total_rounds:,}"),
-    ]
-
-
-def _grid(comparison: Comparison, title: str, columns: Sequence[Column]) -> Grid:
-    cells = [(head, [cell(line) for line in comparison.lines]) for head, cell in columns]
-    kept = [
-        (head, column)
-        for head, column in cells
-        if any(c not in (NONE, "reference") for c in column)
-    ]
-    heads = ("method", *(head for head, _ in kept))
-    rows = (
-        (line.label, *(column[i] for _, column in kept)) for i, line in enumerate(comparison.lines)
+def _rich_table(grid: Grid) -> Table:
+    table = Table(
+        title=grid.title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
-    return Grid(title, heads, tuple(rows))
+    for place, head in enumerate(grid.heads):
+        widest_cell = max(len(row[place]) for row in grid.rows)
+        widest_word = max(len(word) for word in head.split())
+        # A head wider than its cells breaks between words. Text: labels may hold square brackets.
+        wrapped = Text(fill(head, max(widest_cell, widest_word)))
+        if place == 0:
+            table.add_column(wrapped, justify="left", no_wrap=True)
+        else:
+            table.add_column(wrapped, justify="right")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _reached(comparison: Comparison) -> list[TableColumn]:
+    lines = comparison.lines
+    loss_known = any(not isnan(line.train_loss.mean) for line in lines)
+    keys = dict.fromkeys(key for line in lines for key in line.published)
+
+    def loss(line: Line) -> str:
+        # A dash would say that nothing was measured.
+        if loss_known and isnan(line.train_loss.mean):
+            return "not finite"
+        return spread(line.train_loss, 1, 3)
+
+    return [
+        TableColumn("seeds", _seeds),
+        TableColumn("accuracy %", lambda line: spread(line.accuracy, 100)),
+        TableColumn("training loss", loss),
+        *(TableColumn(f"published {key.replace('_', ' ')}", _published(key)) for key in keys),
+    ]
+
+
+def _sure(comparison: Comparison) -> list[TableColumn]:
+    return [
+        TableColumn(
+            f"difference to {comparison.reference} [95 %]",
+            lambda line: gap(line.difference),
+        ),
+        TableColumn("p", _p_value),
+        TableColumn("spread by round", lambda line: percent(line.swing)),
+    ]
+
+
+def _other() -> list[TableColumn]:
+    return [
+        TableColumn("last iterate %", lambda line: spread(line.last, 100)),
+        TableColumn("best %", lambda line: spread(line.best, 100)),
+        TableColumn("best round", lambda line: _count(line.best_round)),
+        TableColumn("held-out clients %", lambda line: spread(line.heldout, 100)),
+    ]
+
+
+def _cost(comparison: Comparison) -> list[TableColumn]:
+    columns = [
+        TableColumn("trials a step", _trials),
+        TableColumn("failed", _failed),
+        TableColumn("tuning rounds", lambda line: f"{line.tuning_rounds:,}"),
+        TableColumn("all rounds", lambda line: f"{line.total_rounds:,}"),
+    ]
+    # Without a score there is no target to reach.
+    if isnan(comparison.target):
+        return columns
+    return [
+        TableColumn(
+            f"rounds to {percent(comparison.target)} %",
+            lambda line: _count(line.reach.rounds),
+        ),
+        TableColumn("gradients", lambda line: _count(line.reach.gradients)),
+        TableColumn("MB", lambda line: _count(line.reach.megabytes)),
+        TableColumn("got there", lambda line: f"{line.reached} of {line.seeds}"),
+        *columns,
+    ]
+
+
+def _grid(comparison: Comparison, title: str, columns: Sequence[TableColumn]) -> Grid:
+    heads = ["method"]
+    filled = []
+    for column in columns:
+        cells = [column.cell(line) for line in comparison.lines]
+        if any(cell not in (NONE, REFERENCE) for cell in cells):
+            heads.append(column.head)
+            filled.append(cells)
+    labels = [line.label for line in comparison.lines]
+    rows = tuple(zip(labels, *filled, strict=True))
+    return Grid(title, tuple(heads), rows)
+
+
+def _seeds(line: Line) -> str:
+    if line.unfinished:
+        return f"{line.seeds}, {line.unfinished} unfinished"
+    return str(line.seeds)
+
+
+def _p_value(line: Line) -> str:
+    # One pair has two ways to be signed, both as far from 0: its p says nothing.
+    if line.difference is None or line.difference.pairs < 2 or isnan(line.difference.p):
+        return NONE
+    return f"{line.difference.p:.3g}"
 
 
 def _published(key: str) -> Callable[[Line], str]:
-    return lambda line: " ± ".join(f"{v:g}" for v in line.published.get(key, ())) or NONE
+    def cell(line: Line) -> str:
+        values = line.published.get(key, ())
+        return " ± ".join(f"{value:g}" for value in values) or NONE
+
+    return cell
+
+
+def _trials(line: Line) -> str:
+    if not line.trials:
+        return NONE
+    return f"{line.trials:.2f}"
+
+
+def _failed(line: Line) -> str:
+    if not line.trials:
+        return NONE
+    return f"{line.failed:,.0f}"
 
 
 def _count(value: float) -> str:
+    if isnan(value):
+        return NONE
     if value == inf:
         return "never"
-    return f"{value:,.0f}" if value >= 10 or value == math.floor(value) else f"{value:.2g}"
+    if value >= 10 or value == math.floor(value):
+        return f"{value:,.0f}"
+    return f"{value:.2g}"
 
 
 def _barred(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return "| " + " | ".join(escaped) + " |"

@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 from fedstep.analysis.theory.measure import Rounds, measure
-from fedstep.analysis.theory.tell import Finding, record, sheet
+from fedstep.analysis.theory.tell import Finding, record
 from fedstep.core.errors import InputError, unknown
-from fedstep.run.files import write_json, write_text
+from fedstep.report.theory_page import write_theory
+from fedstep.run.files import write_json
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
 from fedstep.study.choices import read_choices
@@ -88,5 +89,5 @@ def write(home: Path, study: Study, found: Sequence[Finding]) -> tuple[Path, Pat
             "methods": [record(f) for f in found],
         },
     )
-    write_text(shown, sheet(f"{study.title}: theorems and measurements", list(found)))
+    write_theory(shown, f"{study.title}: theorems and measurements", found)
     return data.resolve(), shown.resolve()

@@ -1,12 +1,11 @@
-"""What was measured, in words: tables for the terminal and the page, and a dictionary for the file."""
+"""What was measured, in words: tables, notes, and a dictionary for the file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from itertools import pairwise
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 from fedstep.algorithm import Algorithm
@@ -22,9 +21,6 @@ from fedstep.analysis.theory.theorems import (
     not_covered,
     strong_convexity,
 )
-from fedstep.report.page import page
-from fedstep.report.runs import html_table, legend
-from fedstep.report.svg import Series, chart
 from fedstep.report.tables import Grid
 
 FALSE = "printed, false"
@@ -249,44 +245,3 @@ def record(found: Finding) -> dict[str, Any]:
         "curve": asdict(m.curve),
         "notes": notes(found),
     }
-
-
-def sheet(title: str, all_found: list[Finding]) -> str:
-    """The page."""
-    body = []
-    for found in all_found:
-        body.append(
-            f"<h2>{escape(found.label)}</h2><p class='lead'><code>{escape(found.spec)}</code>, seed {found.seed}</p>"
-        )
-        body += [f"<p class='note'>{escape(note)}</p>" for note in notes(found)]
-        for grid in grids(found):
-            rows = [[escape(cell) for cell in row] for row in grid.rows]
-            body.append(f"<h3>{escape(grid.title)}</h3>{html_table(grid.heads, rows, words=True)}")
-        charts = _charts(found)
-        if charts:
-            body.append(f"<div class='charts'>{''.join(charts)}</div>")
-    names = ["measured", "proved bound", "printed bound"]
-    head = legend(names) if any(_charts(f) for f in all_found) else ""
-    return page(title, head + "\n".join(body))
-
-
-def _charts(found: Finding) -> list[str]:
-    m, s = found.measured, found.setup
-    if s is None or not_covered(found.algorithm) or m.best is None:
-        return []
-    low, T = bounds.smallest_step(m.L, s.c, s.start, s.shrink), list(range(1, m.rounds + 1))
-    left = bounds.reduced_c(s.c, m.kappa if m.kappa == m.kappa else 0.0, s.max_step)
-    gap = [v - m.best.value for v in m.curve.f_mean[1:]]
-    proved = [bounds.convex(s.c, s.eta_g, low, t, m.D2) for t in T]
-    printed = [bounds.printed_convex(left, s.eta_g, m.steps, m.L, s.max_step, t, m.D2) for t in T]
-    lines = [
-        ("measured", gap, False),
-        ("proved bound", proved, True),
-        ("printed bound", printed, True),
-    ]
-    drawn = [
-        Series(n, T, v, i, dashed=d)
-        for i, (n, v, d) in enumerate(lines)
-        if any(isfinite(x) and x > 0 for x in v)
-    ]
-    return [chart(drawn, "f at the mean of the iterates, less f*", "round", "gap", False, True)]

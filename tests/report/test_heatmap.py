@@ -17,7 +17,7 @@ NAMES = ["cat", "<dog>", "a & b"]
 
 
 def tree(figure):
-    return ET.fromstring(figure)
+    return ET.fromstring(figure.svg)
 
 
 def cells(figure):
@@ -58,7 +58,9 @@ def test_the_largest_share_gets_the_full_colour():
 
 def test_neighbours_share_an_edge_to_the_last_digit():
     figure = heatmap([[1 + i % 3, 1] for i in range(70)], ["a", "b"], "many")
-    ends = sorted((float(a), float(b)) for a, b in re.findall(r"M(\S+) \S+H(\S+)V\S+H\S+z", figure))
+    ends = sorted(
+        (float(a), float(b)) for a, b in re.findall(r"M(\S+) \S+H(\S+)V\S+H\S+z", figure.svg)
+    )
     starts = {a for a, _ in ends}
     assert all(b in starts for _, b in ends if b < max(e for _, e in ends))
 
@@ -67,7 +69,7 @@ def test_names_and_title_are_escaped_and_the_figure_is_well_formed():
     figure = heatmap(COUNTS, NAMES, 'Labels "of" <b>')
     words = [t.text for t in tree(figure).iter("text")]
     assert {"cat", "<dog>", "a & b", "client", "label"} <= set(words)
-    assert tree(figure).find("figcaption").text == 'Labels "of" <b>'
+    assert tree(figure).get("aria-label") == 'Labels "of" <b>'
 
 
 def test_the_pointer_is_told_each_clients_numbers():
@@ -77,20 +79,25 @@ def test_the_pointer_is_told_each_clients_numbers():
 
 
 def test_colours_come_from_the_page_so_that_dark_pages_are_readable():
-    assert not re.search(r"#[0-9a-f]{3,6}|rgb\(", heatmap(COUNTS, NAMES, "Labels"))
+    assert not re.search(r"#[0-9a-f]{3,6}|rgb\(", heatmap(COUNTS, NAMES, "Labels").svg)
 
 
 def test_sizes_are_bars_only_where_they_differ():
-    assert "every client has 3 samples" in heatmap([[1, 2], [3, 0]], ["a", "b"], "equal")
-    assert "samples of each client" in heatmap(COUNTS, NAMES, "unequal")
+    assert "every client has 3 samples" in heatmap([[1, 2], [3, 0]], ["a", "b"], "equal").svg
+    assert "samples of each client" in heatmap(COUNTS, NAMES, "unequal").svg
 
 
 def test_of_more_than_200_clients_the_first_200_are_drawn_and_the_caption_says_so():
-    figure = tree(heatmap([[1, 2]] * 201, ["a", "b"], "Labels"))
-    assert figure.find("figcaption").text == "Labels (the first 200 of 201 clients)"
-    assert len(list(figure.iter("title"))) == 200
-    whole = tree(heatmap([[1, 2]] * 200, ["a", "b"], "Labels"))
-    assert whole.find("figcaption").text == "Labels"
+    figure = heatmap([[1, 2]] * 201, ["a", "b"], "Labels")
+    assert figure.title == "Labels (the first 200 of 201 clients)"
+    assert len(list(tree(figure).iter("title"))) == 200
+    assert heatmap([[1, 2]] * 200, ["a", "b"], "Labels").title == "Labels"
+
+
+def test_the_numbers_of_all_clients_can_be_downloaded():
+    lines = heatmap([[1, 2]] * 201, ["a", "=b"], "Labels").csv.splitlines()
+    assert lines[0] == "client,a,'=b"
+    assert lines[201] == "200,1,2"
 
 
 def test_many_labels_do_not_write_over_each_other():

@@ -1,0 +1,104 @@
+"""The axes of a chart: from values to pixels, and the round values at which they are marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FEW = 3  # marks below which a logarithmic axis is marked like a linear one
+ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from values to pixels, with its ticks."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+    log: bool
+
+    @staticmethod
+    def over(values: Sequence[float], first: float, last: float, log: bool) -> Axis:
+        """A scale that holds all finite (for a logarithm: positive) values, from the first pixel to the last."""
+        drawable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+        if not drawable:
+            # An axis that nothing can be drawn on still needs two ends.
+            drawable = [0.1, 1.0]
+        low, high = _with_room(min(drawable), max(drawable), log)
+        return Axis(low, high, first, last, log)
+
+    def at(self, value: float) -> float:
+        """The pixel of a value; NaN where it has none."""
+        if not math.isfinite(value):
+            return math.nan
+        if self.log and value <= 0:
+            return math.nan
+        if self.log:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.first + part * (self.last - self.first)
+
+    def ticks(self) -> list[float]:
+        """About five round values."""
+        marks = self._inside(_linear_ticks(self.low, self.high))
+        if not self.log:
+            return marks
+        powers = self._inside(_log_ticks(self.low, self.high))
+        # Within less than a decade the powers of ten leave the axis almost bare.
+        if len(powers) < FEW:
+            return marks
+        return powers
+
+    def _inside(self, marks: Sequence[float]) -> list[float]:
+        least = self.low * (1 - 1e-9) - 1e-12
+        most = self.high * (1 + 1e-9) + 1e-12
+        return [mark for mark in marks if least <= mark <= most]
+
+
+def tick_text(value: float) -> str:
+    """A short form for ticks."""
+    size = abs(value)
+    if value == 0:
+        return "0"
+    if 1e4 <= size < 1e7:
+        return f"{value:,.0f}"
+    if size >= 1e7 or size < 1e-3:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        head = mantissa.removesuffix(".0")
+        return f"{head}e{int(exponent)}"
+    return f"{value:.4g}"
+
+
+def _with_room(low: float, high: float, log: bool) -> tuple[float, float]:
+    """The ends, moved apart where they are so close that a line would fill the chart with rounding."""
+    if log:
+        if high > 1.5 * low:
+            return low, high
+        return low / 1.5, high * 1.5
+    if high - low < 1e-12 * max(1.0, abs(high)):
+        return low - 0.5, high + 0.5
+    return low, high
+
+
+def _linear_ticks(low: float, high: float) -> list[float]:
+    wanted = (high - low) / 5
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    step = next(m * unit for m in ROUND_STEPS if m * unit >= wanted * 0.999)
+    first = math.ceil(low / step)
+    last = math.floor(high / step)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    first = math.floor(math.log10(low))
+    last = math.ceil(math.log10(high))
+    decades = last - first
+    factors: tuple[float, ...] = (1.0,)
+    if decades <= 2:
+        factors = (1.0, 2.0, 5.0)
+    every = max(1, round(decades / 6))
+    return [f * 10.0**k for k in range(first, last + 1, every) for f in factors]

@@ -1,0 +1,153 @@
+"""Where the numbers of a study come from: setting, tuning, versions, hashes and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedstep.analysis.results import Group, Results
+from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
+from fedstep.report.style import line_style
+from fedstep.report.tables import percent
+from fedstep.study.plan import Study
+
+
+def facts(results: Results) -> str:
+    """The setting in one line."""
+    study = results.study
+    setting = study.setting
+    local = f"{setting.epochs} local epochs"
+    if setting.epochs is None:
+        local = f"{setting.steps} local steps"
+    parts = [
+        setting.data,
+        setting.model,
+        setting.partition or "natural clients",
+        _size(results),
+        f"{setting.rounds} rounds of {setting.per_round} clients",
+        f"{local} of batch {setting.batch}",
+        f"evaluated every {setting.every} rounds",
+        f"{len(study.seeds)} seeds",
+        f"scale: {study.scale}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def unfinished(results: Results) -> str:
+    """Runs that stopped early or never began, in a sentence; nothing for a finished study."""
+    parts = [stop for group in results.groups for stop in _stopped(group)]
+    parts += [f"{label} (not begun)" for label in results.missing]
+    wanted = len(results.study.seeds)
+    for group in results.groups:
+        if len(group.seeds) < wanted:
+            parts.append(f"{group.label} ({len(group.seeds)} of {wanted} seeds begun)")
+    if not parts:
+        return ""
+    return f"Not finished: {'; '.join(parts)}."
+
+
+def tuning_section(results: Results) -> Section | None:
+    """Every grid point, the chosen one marked; None where nothing was tuned."""
+    rows = [row for index, group in enumerate(results.groups) for row in _tuning_rows(group, index)]
+    if not rows:
+        return None
+    total = sum(group.choice.rounds for group in results.groups)
+    words = (
+        f"Chosen by test accuracy with seed {results.study.tuning.seed}, which no run of the study "
+        f"uses: this favours the tuned methods. {total:,} rounds in all."
+    )
+    heads = ("method", "grid point", "accuracy %", "rounds", "")
+    table = PageTable(heads, tuple(rows), words=True)
+    return Section("Tuning", words=words, tables=(table,))
+
+
+def study_command(study: Study) -> str:
+    """What to type to make the results again."""
+    if study.scale == "paper":
+        return "fedstep run study.toml"
+    return f"fedstep run study.toml --scale {study.scale}"
+
+
+def fit_command(settings: Mapping[str, Any]) -> str:
+    """The call that makes a run of `fit` again, as far as its settings tell; nothing where they do not."""
+    if "method" not in settings:
+        return ""
+    # An algorithm put together by hand has no name to be called by.
+    algorithm = "algorithm"
+    if settings["method"] != "custom":
+        algorithm = repr(settings["method"])
+    numbers = [
+        f"{name}={settings[name]}" for name in ("rounds", "per_round", "seed") if name in settings
+    ]
+    return f"fedstep.fit({', '.join(['model', 'clients', algorithm, *numbers])})"
+
+
+def versions(results: Results) -> str:
+    """Programs and seeds."""
+    specs = [spec for group in results.groups for spec in group.specs]
+    programs = dict.fromkeys(_programs(spec["versions"]) for spec in specs if "versions" in spec)
+    named = "; ".join(programs) or "unknown"
+    seeds = ", ".join(map(str, results.study.seeds))
+    return f"{named}. Seeds {seeds}; tuning seed {results.study.tuning.seed}."
+
+
+def hashes(results: Results) -> Detail:
+    """The hash of every run and of its partition."""
+    rows = []
+    for index, group in enumerate(results.groups):
+        for seed, spec in zip(group.seeds, group.specs, strict=True):
+            partition = str(spec.get("partition", "-"))
+            cells = (
+                Cell(group.label),
+                Cell(str(seed)),
+                Cell(str(spec.get("digest", "-")), code=True),
+                Cell(partition[:16], code=True),
+                Cell(group.choice.spec, code=True),
+            )
+            rows.append(TableRow(cells, line_style(index)))
+    heads = ("method", "seed", "run", "partition", "spec")
+    return Detail("Runs and their hashes", PageTable(heads, tuple(rows), words=True))
+
+
+def _size(results: Results) -> str:
+    """Clients and samples, as the first run that knows them tells."""
+    for group in results.groups:
+        for spec in group.specs:
+            if "clients" in spec:
+                return f"{spec['clients']:,} clients, {spec['samples']:,} samples"
+    return ""
+
+
+def _stopped(group: Group) -> list[str]:
+    stops = []
+    for seed, run in zip(group.seeds, group.runs, strict=True):
+        if seed in group.unfinished:
+            stops.append(f"{group.label} seed {seed} (round {run.rows[-1]['round']})")
+    return stops
+
+
+def _tuning_rows(group: Group, index: int) -> list[TableRow]:
+    rows: list[TableRow] = []
+    scores = group.choice.scores
+    for spec, score in scores.items():
+        chosen = spec == group.choice.spec
+        score_text = "diverged"
+        if score is not None:
+            score_text = percent(score)
+        rounds = group.choice.rounds // len(scores)
+        cells = [
+            Cell(spec, code=True, strong=chosen),
+            Cell(score_text, strong=chosen),
+            Cell(f"{rounds:,}", strong=chosen),
+            Cell("chosen" * chosen),
+        ]
+        # The method is named in the first of its rows only.
+        if rows:
+            rows.append(TableRow((Cell(""), *cells)))
+        else:
+            rows.append(TableRow((Cell(group.label), *cells), line_style(index)))
+    return rows
+
+
+def _programs(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -1,0 +1,71 @@
+"""Pages as HTML: one template, autoescape on, one file without network."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from fedstep.report.page import Figure, Page
+from fedstep.report.style import COLOURS, LineStyle
+from fedstep.report.svg import swatch
+from fedstep.run.files import write_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(page: Page) -> str:
+    """The whole document."""
+    return _environment().get_template("page.html").render(page=page, colours=COLOURS)
+
+
+def write_page(path: Path, page: Page) -> Path:
+    """Write the page and return its absolute path."""
+    write_text(path, render(page))
+    return path.resolve()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["drawing"] = _drawing
+    environment.filters["swatch"] = _swatch
+    environment.filters["csv_link"] = _csv_link
+    environment.filters["file_name"] = _file_name
+    environment.filters["whole"] = _whole
+    return environment
+
+
+def _drawing(svg: str) -> Markup:
+    """The only text that enters a page as it stands: drawings of our own, whose labels svg.py and heatmap.py escape."""
+    return Markup(svg)
+
+
+def _swatch(style: LineStyle) -> Markup:
+    return _drawing(swatch(style))
+
+
+def _csv_link(figure: Figure) -> str:
+    """The numbers of a figure inside the address: the page stays one file and asks no server."""
+    return "data:text/csv;charset=utf-8," + quote(figure.csv, safe=",;:()/")
+
+
+def _file_name(title: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return f"{words or 'figure'}.csv"
+
+
+def _whole(head: str) -> str:
+    """A unit is not parted from its name at the end of a line."""
+    return head.replace(" %", "\u00a0%")

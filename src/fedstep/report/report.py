@@ -1,0 +1,204 @@
+"""The page of results: of one run, of several, or of a whole study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedstep.analysis.compare import Comparison, compare, compare_groups
+from fedstep.analysis.results import Group, Results
+from fedstep.analysis.summary import Run
+from fedstep.report import panels
+from fedstep.report.chart import Chart
+from fedstep.report.page import (
+    Cell,
+    Detail,
+    Figure,
+    Page,
+    PageTable,
+    Section,
+    TableRow,
+    figure,
+    first_figure,
+    legend_of,
+    word_table,
+)
+from fedstep.report.provenance import (
+    facts,
+    fit_command,
+    hashes,
+    study_command,
+    tuning_section,
+    unfinished,
+    versions,
+)
+from fedstep.report.render import write_page
+from fedstep.report.style import line_style
+from fedstep.report.tables import Grid, comparison_grids, comparison_notes
+from fedstep.report.verdict import verdict
+from fedstep.run.files import plain
+from fedstep.study.choices import Choice
+
+
+def write_report(
+    path: Path,
+    title: str,
+    runs: Sequence[Run],
+    *,
+    lead: str = "",
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the page of one or several runs and return its absolute path."""
+    return write_page(path, runs_page(title, runs, lead, command, settings or {}))
+
+
+def write_study_report(path: Path, results: Results, extra: Sequence[Figure] = ()) -> Path:
+    """Write the page of a study and return its absolute path."""
+    return write_page(path, study_page(results, compare(results), extra))
+
+
+def runs_page(
+    title: str,
+    runs: Sequence[Run],
+    lead: str = "",
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Page:
+    """Runs of which nothing is known but their rows: each is a method with one seed."""
+    groups = [_alone(run) for run in runs]
+    rounds = max((len(run.rows) for run in runs), default=0)
+    details: tuple[Detail, ...] = ()
+    if settings:
+        details = (_settings(settings),)
+    return _page(
+        title=title,
+        groups=groups,
+        comparison=compare_groups(groups, rounds),
+        texts=(lead,),
+        command=command or fit_command(settings or {}),
+        details=details,
+    )
+
+
+def study_page(results: Results, comparison: Comparison, extra: Sequence[Figure] = ()) -> Page:
+    """A study; `extra` holds further figures, such as a map of the clients' labels."""
+    sections = []
+    if extra:
+        sections.append(Section("The clients' data", figures=tuple(extra)))
+    tuned = tuning_section(results)
+    if tuned:
+        sections.append(tuned)
+    return _page(
+        title=results.study.title,
+        groups=results.groups,
+        comparison=comparison,
+        texts=(results.study.text.strip(), facts(results)),
+        warning=unfinished(results),
+        sections=sections,
+        command=study_command(results.study),
+        made=versions(results),
+        details=(hashes(results), _settings(asdict(results.study.setting))),
+    )
+
+
+def _page(
+    title: str,
+    groups: Sequence[Group],
+    comparison: Comparison,
+    texts: Iterable[str],
+    command: str,
+    details: tuple[Detail, ...],
+    sections: Iterable[Section] = (),
+    warning: str = "",
+    made: str = "",
+) -> Page:
+    """What runs and studies have in common; the sentence and the first chart are what most readers want."""
+    opening = panels.first_chart(groups)
+    first = None
+    if opening is not None:
+        first = first_figure(opening)
+    return Page(
+        title=title,
+        summary=verdict(comparison),
+        first=first,
+        legend=legend_of([group.label for group in groups]),
+        texts=tuple(text for text in texts if text),
+        warning=warning,
+        sections=(
+            *_result_sections(groups, comparison, opening),
+            *sections,
+        ),
+        command=command,
+        made=made,
+        details=details,
+    )
+
+
+def _result_sections(
+    groups: Sequence[Group], comparison: Comparison, opening: Chart | None
+) -> list[Section]:
+    over_seeds = ""
+    if any(len(group.runs) > 1 for group in groups):
+        over_seeds = "Lines are means over seeds, bands one standard deviation."
+    sections = [
+        _chart_section("Accuracy", panels.accuracy_charts(groups), over_seeds, opening),
+        Section(
+            title="In numbers",
+            tables=_tables(comparison),
+            notes=tuple(comparison_notes(comparison)),
+        ),
+        _chart_section("Loss", panels.loss_charts(groups), "", opening),
+        _chart_section("Steps of the clients", panels.step_charts(groups)),
+        _chart_section("Step of the server", panels.server_charts(groups)),
+        _chart_section("Sensitivity to c", panels.sensitivity_charts(comparison)),
+    ]
+    return [section for section in sections if section.figures or section.tables]
+
+
+def _chart_section(
+    title: str,
+    charts: Sequence[Chart],
+    words: str = "",
+    opening: Chart | None = None,
+) -> Section:
+    """The chart that opens the page is not shown twice."""
+    others = [chart for chart in charts if chart != opening]
+    return Section(title, words=words, figures=tuple(map(figure, others)))
+
+
+def _tables(comparison: Comparison) -> tuple[PageTable, ...]:
+    grids = comparison_grids(comparison)
+    if len(comparison.lines) > 1:
+        return tuple(_comparison_table(grid) for grid in grids)
+    # Four tables of one row each are read more easily as one of two columns.
+    pairs = [pair for grid in grids for pair in zip(grid.heads[1:], grid.rows[0][1:], strict=True)]
+    return (word_table((), pairs, words=True),)
+
+
+def _comparison_table(grid: Grid) -> PageTable:
+    rows = [
+        TableRow(tuple(Cell(text) for text in row), line_style(index))
+        for index, row in enumerate(grid.rows)
+    ]
+    return PageTable(grid.heads, tuple(rows), title=grid.title)
+
+
+def _settings(settings: Mapping[str, Any]) -> Detail:
+    return Detail("Settings", text=json.dumps(plain(settings), indent=1))
+
+
+def _alone(run: Run) -> Group:
+    """A run as a method with one seed and without tuning."""
+    return Group(
+        label=run.name,
+        runs=(run,),
+        choice=Choice(run.name, run.name, 0, {}),
+        published={},
+        seeds=(0,),
+        unfinished=(),
+        specs=({},),
+    )

@@ -1,0 +1,87 @@
+"""The page of a theory measurement: constants, hypotheses and bounds of each method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+
+from fedstep.analysis.theory import bounds
+from fedstep.analysis.theory.tell import Finding, grids, notes
+from fedstep.analysis.theory.theorems import not_covered
+from fedstep.report.chart import Chart, Series
+from fedstep.report.page import Figure, Page, Section, figure, legend_of, word_table
+from fedstep.report.render import write_page
+from fedstep.report.style import line_style
+
+LINES = ("measured", "proved bound", "printed bound")
+
+
+def write_theory(path: Path, title: str, findings: Sequence[Finding]) -> Path:
+    """Write the page and return its absolute path."""
+    return write_page(path, theory_page(title, findings))
+
+
+def theory_page(title: str, findings: Sequence[Finding]) -> Page:
+    """A section for every method."""
+    sections = tuple(_section(finding) for finding in findings)
+    legend = legend_of(LINES)
+    if not any(section.figures for section in sections):
+        legend = ()
+    return Page(title, legend=legend, sections=sections)
+
+
+def _section(finding: Finding) -> Section:
+    tables = [word_table(g.heads, g.rows, words=True, title=g.title) for g in grids(finding)]
+    chart = _gap_chart(finding)
+    figures: tuple[Figure, ...] = ()
+    if chart is not None:
+        figures = (figure(chart),)
+    return Section(
+        title=finding.label,
+        code=finding.spec,
+        words=f"Seed {finding.seed}",
+        tables=tuple(tables),
+        notes=tuple(notes(finding)),
+        figures=figures,
+    )
+
+
+def _gap_chart(finding: Finding) -> Chart | None:
+    """f at the mean of the iterates against its bounds, where theorems cover the method and f* is known."""
+    measured = finding.measured
+    setup = finding.setup
+    if setup is None or not_covered(finding.algorithm) or measured.best is None:
+        return None
+    smallest = bounds.smallest_step(measured.L, setup.c, setup.start, setup.shrink)
+    kappa = measured.kappa
+    if kappa != kappa:  # not measured
+        kappa = 0.0
+    c_left = bounds.reduced_c(setup.c, kappa, setup.max_step)
+    rounds = list(range(1, measured.rounds + 1))
+    gap = [value - measured.best.value for value in measured.curve.f_mean[1:]]
+    proved = [bounds.convex(setup.c, setup.eta_g, smallest, t, measured.D2) for t in rounds]
+    printed = [
+        bounds.printed_convex(
+            c_left,
+            setup.eta_g,
+            measured.steps,
+            measured.L,
+            setup.max_step,
+            t,
+            measured.D2,
+        )
+        for t in rounds
+    ]
+    lines = [
+        Series(name, rounds, values, line_style(index))
+        for index, (name, values) in enumerate(zip(LINES, (gap, proved, printed), strict=True))
+        if any(isfinite(value) and value > 0 for value in values)
+    ]
+    return Chart(
+        title="f at the mean of the iterates, less f*",
+        x_label="round",
+        y_label="gap",
+        series=tuple(lines),
+        log_y=True,
+    )

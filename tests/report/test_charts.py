@@ -1,0 +1,200 @@
+"""Charts can be told apart without colour, hold their lines, and come with their numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import xml.etree.ElementTree as ET
+from itertools import combinations, pairwise
+from urllib.parse import unquote
+
+import homes
+import pytest
+
+from fedstep.analysis.compare import compare
+from fedstep.analysis.csv_text import csv_text
+from fedstep.analysis.results import load
+from fedstep.report import panels
+from fedstep.report.axis import Axis
+from fedstep.report.chart import Chart, Series
+from fedstep.report.figures import LINE_STYLES, MARKER_STYLES
+from fedstep.report.page import figure, first_figure
+from fedstep.report.render import render
+from fedstep.report.report import runs_page, study_page
+from fedstep.report.style import DASHES, MARKERS, line_style
+from fedstep.report.svg import LABEL_HEIGHT, draw, draw_wide
+
+
+@pytest.fixture
+def results(tmp_path):
+    homes.make(tmp_path)
+    return load(tmp_path)
+
+
+def lines(count, **more):
+    x = [1.0, 2.0, 3.0]
+    return tuple(
+        Series(f"line {k}", x, [k, k + 0.5, k + 1.0], line_style(k), **more) for k in range(count)
+    )
+
+
+def test_no_two_of_forty_methods_share_colour_and_dash():
+    looks = {(line_style(k).colour, line_style(k).dash) for k in range(40)}
+    assert len(looks) == 40
+
+
+def test_no_two_of_thirty_five_methods_look_alike_in_grey():
+    looks = {(line_style(k).dash, line_style(k).marker) for k in range(35)}
+    assert len(looks) == 35
+
+
+def test_neighbours_differ_in_colour_dash_and_marker():
+    for k in range(40):
+        one, two = line_style(k), line_style(k + 1)
+        assert one.colour != two.colour
+        assert one.dash != two.dash
+        assert one.marker != two.marker
+
+
+def test_papers_have_as_many_looks_as_pages():
+    assert len(set(map(str, LINE_STYLES))) == len(DASHES)
+    assert len(set(MARKER_STYLES)) == len(MARKERS)
+
+
+def test_the_lines_drawn_carry_their_dashes_and_markers():
+    svg = draw(Chart("t", "x", "y", lines(9)))
+    groups = [g for g in ET.fromstring(svg).iter("g") if g.get("class", "").startswith("series")]
+    looks = []
+    for group in groups:
+        line, mark = group.findall("path")
+        outline = re.match(r"M\S+ \S+?(m.*?z)", mark.get("d"))[1]
+        looks.append((group.get("class"), line.get("stroke-dasharray"), outline))
+    assert len(groups) == 9
+    assert all(a != b for a, b in combinations(looks, 2))
+    assert len({look[1:] for look in looks}) == 9
+
+
+def test_dots_are_drawn_with_the_marker_of_their_method():
+    svg = draw(Chart("t", "x", "y", lines(2, dots=True)))
+    assert svg.count(line_style(0).marker) == 3
+    assert svg.count(line_style(1).marker) == 3
+
+
+def test_an_axis_begins_and_ends_with_the_data():
+    axis = Axis.over([3.0, 7.0, math.nan, math.inf], 0, 100, log=False)
+    assert (axis.low, axis.high) == (3.0, 7.0)
+    assert (axis.at(3.0), axis.at(7.0)) == (0, 100)
+    assert all(3 <= tick <= 7 for tick in axis.ticks())
+
+
+@pytest.mark.parametrize("ends", [(0.8, 1.6), (1.01, 1.9), (0.01, 0.05), (2.1, 9.0), (1e-6, 10)])
+def test_a_logarithmic_axis_has_at_least_three_marks(ends):
+    assert 3 <= len(Axis.over(ends, 0, 100, log=True).ticks()) <= 9
+
+
+def test_names_at_the_ends_of_lines_do_not_cover_each_other():
+    x = [1.0, 2.0]
+    series = [Series(f"line {k}", x, [k, 1 + k / 1000], line_style(k)) for k in range(12)]
+    svg = ET.fromstring(draw_wide(Chart("t", "x", "y", tuple(series))))
+    ends = [g for g in svg.iter("g") if " end " in g.get("class", "")]
+    places = sorted(float(g.find("text").get("y")) for g in ends)
+    assert len(places) == 12
+    assert min(b - a for a, b in pairwise(places)) >= LABEL_HEIGHT - 0.11  # written to a tenth
+
+
+def test_every_figure_offers_its_numbers(results):
+    page = render(study_page(results, compare(results)))
+    links = re.findall(r'href="data:text/csv;charset=utf-8,([^"]*)"', page)
+    assert len(links) == page.count("<figure")
+    for link in links:
+        rows = list(csv.reader(io.StringIO(unquote(link.replace("&#39;", "'")))))
+        assert len({len(row) for row in rows}) == 1
+        assert len(rows) > 1
+
+
+def test_the_numbers_offered_are_those_drawn(results):
+    chart = panels.accuracy_charts(results.groups)[0]
+    rows = list(csv.reader(io.StringIO(chart.csv())))
+    assert rows[0] == ["line", "round", "accuracy, %", "low", "high"]
+    mine = [row for row in rows if row[0] == "FedSLS"]
+    drawn = next(s for s in chart.series if s.name == "FedSLS")
+    assert [float(row[2]) for row in mine] == pytest.approx(list(drawn.y), rel=1e-4)
+    assert [float(row[4]) for row in mine] == pytest.approx(list(drawn.band[1]), rel=1e-4)
+
+
+def test_text_that_a_spreadsheet_would_run_is_quoted_and_numbers_are_not():
+    text = csv_text(["@head", "b"], [["=1+1", -0.5], ["-0.5", "+cmd"], ["", None]])
+    assert text.splitlines() == ["'@head,b", "'=1+1,-0.5", "-0.5,'+cmd", ","]
+
+
+def test_a_missing_value_is_an_empty_cell_and_a_gap_in_the_line():
+    line = Series("a", [1.0, 2.0, 3.0, 4.0], [1.0, math.nan, 3.0, 4.0], line_style(0))
+    chart = Chart("t", "x", "y", (line,))
+    assert chart.csv().splitlines()[2] == "a,2,"
+    path = re.search(r'class="line" d="([^"]*)"', draw(chart))[1]
+    assert path.count("M") == 2
+
+
+def test_a_page_begins_with_a_sentence_and_a_chart(results):
+    page = render(study_page(results, compare(results)))
+    body = page[page.index("<body>") :]
+    order = [body.index(mark) for mark in ('<p class="summary">', "<figure", "<table")]
+    assert order == sorted(order)
+    assert body.count("<table") > 1
+
+
+def test_the_chart_that_opens_a_page_is_shown_once(results):
+    page = render(study_page(results, compare(results)))
+    assert page.count("<span>Test accuracy by round</span>") == 1
+
+
+def test_a_page_offers_the_command_that_makes_it(results):
+    page = render(study_page(results, compare(results)))
+    command = (
+        '<div class="command"><pre>fedstep run study.toml</pre><button type="button" data-copy>'
+    )
+    assert command in page
+    settings = {"method": "fedsls(c=0.3)", "rounds": 9, "per_round": 3, "seed": 1}
+    page = render(runs_page("t", results.groups[0].runs[:1], settings=settings))
+    call = "fedstep.fit(model, clients, &#39;fedsls(c=0.3)&#39;, rounds=9, per_round=3, seed=1)"
+    assert call in page
+
+
+def test_a_run_and_a_study_are_the_same_page(results):
+    one = render(runs_page("t", [run for group in results.groups for run in group.runs[:1]]))
+    study = render(study_page(results, compare(results)))
+    for title in ("What was reached", "What it cost", "Test accuracy by cost", "Trials a step"):
+        assert f">{title}<" in one
+        assert f">{title}<" in study
+
+
+def test_a_single_run_has_one_table_of_two_columns(results):
+    page = render(runs_page("t", results.groups[1].runs[:1]))
+    assert page.count("<table") == 1
+    assert "<td>accuracy %</td>" in page
+    assert 'class="legend"' not in page
+
+
+def test_runs_without_accuracy_open_with_their_loss(results):
+    rows = [
+        {**row, "accuracy": None, "last_accuracy": None} for row in results.groups[0].runs[0].rows
+    ]
+    run = type(results.groups[0].runs[0])("bare", rows)
+    page = runs_page("t", [run])
+    assert page.first.title == "Training loss by round"
+    assert page.summary == "No accuracy was measured."
+
+
+def test_tables_scroll_inside_the_page(results):
+    page = render(study_page(results, compare(results)))
+    assert page.count("<table") == len(
+        re.findall(r'<div class="scroll" tabindex="0">\s*<table', page)
+    )
+
+
+def test_a_figure_for_wide_screens_has_a_small_one_for_phones():
+    chart = Chart("t", "x", "y", lines(2))
+    assert first_figure(chart).svg == figure(chart).svg
+    assert first_figure(chart).wide_svg != figure(chart).svg
