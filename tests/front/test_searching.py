@@ -12,7 +12,7 @@ from fedstep.steps import conditions
 from fedstep.steps.conditions import Goldstein, ImprovedGoldstein, StrongWolfe, Wolfe
 from fedstep.steps.polyak import Polyak
 from fedstep.steps.references import ZhangHager
-from fedstep.steps.resets import Grow, PolyakGuess
+from fedstep.steps.resets import PolyakGuess
 from fedstep.steps.search import LineSearch
 
 RULES = [
@@ -62,9 +62,11 @@ def test_armijo_is_searching_with_an_armijo_search():
     model, loss = task()
     twin, twin_loss = task()
     model.eval(), twin.eval()
-    search = LineSearch(conditions.Armijo(0.3), Grow(2.0, per=500), max_step=4.0)
-    one, two = Armijo(model.parameters(), 0.3, max_step=4.0), Searching(twin.parameters(), search)
-    for _ in range(5):
+    search = LineSearch(conditions.Armijo(0.3), max_step=4.0)
+    one = Armijo(model.parameters(), 0.3, max_step=4.0)
+    two = Searching(twin.parameters(), search)
+    assert one.rule == search
+    for _ in range(30):
         one.step(loss)
         two.step(twin_loss)
     assert all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import State, Vec, norm_sq, prefixed, scale, under
 
 
+@runtime_checkable
 class Direction(Protocol):
     """Which way: maps a descent direction to another."""
 

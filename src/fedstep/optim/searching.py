@@ -1,0 +1,288 @@
+"""Any step rule, direction and move as a torch optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.core.vec import NewState, State, Vec
+from fedstep.local.directions import Direction, Steepest
+from fedstep.local.moves import Move, Straight
+from fedstep.optim.closure import ClosureFunction, LossClosure, RandomState
+from fedstep.steps.conditions import Armijo
+from fedstep.steps.proposals import Parabola
+from fedstep.steps.resets import Fitted
+from fedstep.steps.rule import Outcome, StepRule
+from fedstep.steps.search import LineSearch
+
+# Over how many steps `Grow()` may double a step where nobody says how long an epoch is: the SLS
+# program's number. A federated client knows its epoch; a closure does not tell.
+STEPS_PER_EPOCH = 500
+
+
+def lean_search(
+    aim: float = 0.3,
+    c: float = 1e-4,
+    max_step: float = LineSearch.max_step,
+) -> LineSearch:
+    """About one trial a step: the next step is read off the parabola through the last trial.
+
+    aim 0.3 is 1.4 / curvature, well beyond the minimum along the line: steps that stay inside it lead
+    deep networks into sharper and sharper places. A long first step is cut by the parabola, not by a
+    grid.
+    """
+    return LineSearch(
+        Armijo(c),
+        reset=Fitted(aim),
+        max_step=max_step,
+        proposal=Parabola(),
+    )
+
+
+class Searching(torch.optim.Optimizer):
+    """Descent whose step is found by a step rule on the batch at hand.
+
+        optimizer = Searching(model.parameters(), LineSearch(StrongWolfe()))
+        for x, y in loader:
+            optimizer.step(lambda: loss(model(x), y))
+
+    The closure returns the loss. It is called once with gradients and once a trial without; one that
+    calls backward itself (Lightning's do) is recognised, and each of its trials costs a backward pass
+    too. Every call sees the same random numbers (dropout), and `buffers`, if given
+    (`model.buffers()`), are left as the first call made them.
+
+    `direction` and `move` are those of a federated client: `Momentum()`, `Preconditioned(Adam())`,
+    `Extragradient()`. One step serves all parameter groups; a group may scale its share of the
+    direction: `{"params": head, "scale": 10.0}`. `weight_decay` is decoupled, as in AdamW: the search
+    does not see it, and x <- x - eta * weight_decay * x is added to the step eta it found. `lr` in the
+    groups shows the last step taken.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        rule: StepRule,
+        direction: Direction = Steepest(),
+        move: Move = Straight(),
+        *,
+        weight_decay: float = 0.0,
+        steps_per_epoch: int = STEPS_PER_EPOCH,
+        buffers: Iterable[Tensor] = (),
+        **settings: Any,
+    ) -> None:
+        _check_part("rule", rule, StepRule, "LineSearch")
+        _check_part("direction", direction, Direction, "Momentum")
+        _check_part("move", move, Move, "Extragradient")
+        if steps_per_epoch < 1:
+            raise InputError(
+                f"{type(self).__name__}(steps_per_epoch={steps_per_epoch}): "
+                "the number of steps must be 1 or more; len(loader) is it"
+            )
+        self._rule = rule
+        self.direction = direction
+        self.move = move
+        self.steps_per_epoch = steps_per_epoch
+        self.buffers = list(buffers)
+        defaults = {"scale": 1.0, "lr": 0.0, "weight_decay": weight_decay, **settings}
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; one step then serves them too."""
+        super().add_param_group(param_group)
+        decay = self.param_groups[-1]["weight_decay"]
+        if not decay >= 0:
+            raise InputError(
+                f"{type(self).__name__}(weight_decay={decay}): the weight must be 0 or more"
+            )
+
+    @property
+    def rule(self) -> StepRule:
+        """What finds the step."""
+        return self._rule
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        # Read by nobody but GradScaler.step, in the middle of which this is the place to stop it.
+        raise InputError(
+            f"{type(self).__name__} does not work with a GradScaler: the search compares losses, "
+            "and a scale that changes would spoil them. Use bfloat16, which needs no scaler: "
+            'compute the loss in the closure under torch.autocast("cuda", dtype=torch.bfloat16), '
+            "and call optimizer.step(closure)"
+        )
+
+    @torch.no_grad()
+    def step(self, closure: LossClosure | None = None) -> Tensor:  # type: ignore[override]
+        """Search and move; returns the loss before the step."""
+        if closure is None:
+            raise InputError(
+                f"{type(self).__name__}.step needs a closure that returns the loss, "
+                "as in step(lambda: loss(model(x), y))"
+            )
+        function = self._function(closure)
+        x = function.read()
+        memory = self._memory(x)
+        user_grads = [p.grad for p in function.params]
+
+        # a move may look at another point than x (stale reads); all others look at x
+        view = self.move.view(x, x.new_tensor(memory["steps"]).long(), memory["move"])
+        if view is not x:
+            function.write(view)
+        try:
+            function, f, g = function.first_call()
+            random_after = RandomState.now(x.device)
+            buffers_after = [buffer.clone() for buffer in self.buffers]
+            grads = [p.grad for p in function.params]
+        except BaseException:
+            _put_grads(function.params, user_grads)
+            function.write(x)
+            raise
+        # the gradient of the batch is left to those who asked for it by calling backward
+        if not function.calls_backward:
+            grads = user_grads
+
+        after = x
+        try:
+            after, outcome = self._search_and_move(function, x, view, f, g, memory)
+        finally:
+            # where the closure or the user broke in, x: nothing is left at a trial point
+            function.write(after)
+            random_after.restore()
+            _put_grads(function.params, grads)
+            for buffer, value in zip(self.buffers, buffers_after, strict=True):
+                buffer.copy_(value)
+        memory["steps"] += 1
+        self._store(memory, outcome)
+        return f
+
+    @property
+    def trials(self) -> int:
+        """Trials of the last step."""
+        return int(self._last["trials"])
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last search found no step."""
+        return bool(self._last["failed"])
+
+    def _search_and_move(
+        self,
+        function: ClosureFunction,
+        x: Vec,
+        view: Vec,
+        f: Tensor,
+        g: Vec,
+        memory: dict[str, Any],
+    ) -> tuple[Vec, Outcome]:
+        """The next point; what the parts remember is replaced in the memory."""
+        scales = self._per_coordinate("scale", x)
+        d, direction_state = self.direction.apply(-g, view, memory["direction"])
+        outcome, search_state = self.rule.search(function, view, f, g, scales * d, memory["search"])
+        way = scales * self.direction.travel(d, direction_state)
+        after, move_state = self.move(x, outcome.step, way, function.gradient, memory["move"])
+        decay = self._per_coordinate("weight_decay", x)
+        if bool((decay > 0).any()):
+            # at most to 0: a long step and a large weight must not turn the parameters round
+            after = after - (outcome.step * decay).clamp(max=1.0) * x
+        memory["search"] = search_state
+        memory["direction"] = direction_state
+        memory["move"] = move_state
+        return after, outcome
+
+    def _params(self) -> list[tuple[Tensor, dict[str, Any]]]:
+        """The parameters that can move, each with its group."""
+        pairs = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.requires_grad:
+                    pairs.append((p, group))
+        return pairs
+
+    def _function(self, closure: LossClosure) -> ClosureFunction:
+        params = [p for p, _ in self._params()]
+        devices = {p.device for p in params}
+        if len(devices) != 1:
+            raise InputError(f"the parameters lie on {len(devices)} devices: put them on one")
+        device = devices.pop()
+        dtype = params[0].dtype
+        for p in params:
+            dtype = torch.promote_types(dtype, p.dtype)
+        like = torch.zeros((), dtype=dtype, device=device)
+        steps = self._saved.get("steps", 0)
+        return ClosureFunction(
+            closure,
+            params,
+            RandomState.now(device),
+            like=like,
+            share=like + 1 / self.steps_per_epoch,
+            round=steps // self.steps_per_epoch,
+        )
+
+    def _per_coordinate(self, setting: str, x: Vec) -> Tensor:
+        """A setting of the groups for every entry of the flat vector; one number if all agree."""
+        pairs = self._params()
+        values = {float(group[setting]) for _, group in pairs}
+        if len(values) == 1:
+            return x.new_tensor(values.pop())
+        pieces = []
+        for p, group in pairs:
+            pieces.append(x.new_full((p.numel(),), float(group[setting])))
+        return torch.cat(pieces)
+
+    @property
+    def _saved(self) -> dict[Any, Any]:
+        # torch keeps what is not keyed by a parameter as it is, and saves it
+        return cast(dict[Any, Any], self.state)
+
+    def _memory(self, x: Vec) -> dict[str, Any]:
+        """What the parts remember, from the last step or a saved state."""
+        saved = self._saved
+        if "search" not in saved:
+            return {
+                "search": self.rule.init(x),
+                "direction": self.direction.init(x),
+                "move": self.move.init(x),
+                "steps": 0,
+            }
+        memory: dict[str, Any] = {"steps": saved.get("steps", 0)}
+        memory["search"] = _on(x, saved["search"])
+        memory["direction"] = _on(x, saved.get("direction", {}))
+        memory["move"] = _on(x, saved.get("move", {}))
+        return memory
+
+    def _store(self, memory: dict[str, Any], outcome: Outcome) -> None:
+        self._saved.update(memory)
+        self._saved["last"] = {"trials": outcome.trials, "failed": outcome.failed}
+        for group in self.param_groups:
+            group["lr"] = float(outcome.step)
+
+    @property
+    def _last(self) -> dict[str, Tensor]:
+        if "last" not in self._saved:
+            raise InputError(f"{type(self).__name__} has not stepped yet: call step(closure) first")
+        return cast(dict[str, Tensor], self._saved["last"])
+
+
+def _on(x: Vec, state: State) -> NewState:
+    """A saved state where the parameters are now; it may have been saved on another device."""
+    return {name: value.to(x.device) for name, value in state.items()}
+
+
+def _put_grads(params: list[Tensor], grads: list[Tensor | None]) -> None:
+    for p, grad in zip(params, grads, strict=True):
+        p.grad = grad
+
+
+def _check_part(slot: str, part: object, base: type, example: str) -> None:
+    if isinstance(part, type):
+        name = part.__name__
+        raise InputError(f"Searching({slot}={name}): {name} is a class; write {name}()")
+    if isinstance(part, base):
+        return
+    kind = "part"
+    if slot == "rule":
+        kind = "step rule"
+    raise InputError(f"Searching({slot}={part!r}): give a {kind} such as {example}()")
