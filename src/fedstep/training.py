@@ -21,7 +21,6 @@ from torch.nn import functional
 
 import fedstep
 from fedstep.algorithm import Algorithm, Server
-from fedstep.analysis.summary import Run
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, fields_of
@@ -34,7 +33,9 @@ from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
 from fedstep.report.report import write_report
+from fedstep.run.columns import metric_infos
 from fedstep.run.files import plain, write_json, write_tensors
+from fedstep.run.history import Run
 from fedstep.run.journal import Journal
 from fedstep.run.metrics.choose import GivenMetric, metrics_of
 from fedstep.run.progress import show
@@ -69,7 +70,8 @@ class Fit:
     @property
     def run(self) -> Run:
         """The rows under the method's name, as tables and reports take them."""
-        return Run(self.name, [row.to_dict() for row in self.metrics])
+        rows = [row.to_dict() for row in self.metrics]
+        return Run(self.name, rows, metric_infos(self.settings))
 
 
 def fit(

@@ -15,7 +15,7 @@ import pytest
 
 from fedstep.analysis.compare import compare
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.results import load
+from fedstep.analysis.results import load_results
 from fedstep.report import panels
 from fedstep.report.axis import Axis
 from fedstep.report.chart import Chart, Series
@@ -30,7 +30,7 @@ from fedstep.report.svg import LABEL_HEIGHT, draw, draw_wide
 @pytest.fixture
 def results(tmp_path):
     homes.make(tmp_path)
-    return load(tmp_path)
+    return load_results(tmp_path)
 
 
 def lines(count, **more):
@@ -115,7 +115,7 @@ def test_every_figure_offers_its_numbers(results):
 
 
 def test_the_numbers_offered_are_those_drawn(results):
-    chart = panels.accuracy_charts(results.groups)[0]
+    chart = panels.metric_charts(results.groups)[0]
     rows = list(csv.reader(io.StringIO(chart.csv())))
     assert rows[0] == ["line", "round", "accuracy, %", "low", "high"]
     mine = [row for row in rows if row[0] == "FedSLS"]

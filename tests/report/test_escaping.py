@@ -10,12 +10,12 @@ import homes
 import pytest
 
 from fedstep.analysis.compare import compare
-from fedstep.analysis.results import load
-from fedstep.analysis.summary import Run
+from fedstep.analysis.results import load_results
 from fedstep.report.heatmap import heatmap
 from fedstep.report.page import Page, Section, word_table
 from fedstep.report.render import render
 from fedstep.report.report import runs_page, study_page
+from fedstep.run.history import Run
 
 EVIL = "</title></style></script><script>alert('x')</script><img src=x onerror=\"alert(1)\">"
 
@@ -47,7 +47,7 @@ def harmless(text):
 @pytest.fixture
 def results(tmp_path):
     homes.make(tmp_path)
-    return load(tmp_path)
+    return load_results(tmp_path)
 
 
 def page_of(results, **more):
@@ -107,4 +107,4 @@ def test_a_label_read_from_a_file_is_escaped(tmp_path):
     for choice in choices:
         choice["label"] = choice["label"].replace("FedSLS", "<script>alert(1)</script>")
     (tmp_path / "tuning.json").write_text(json.dumps(choices))
-    assert harmless(page_of(load(tmp_path)))
+    assert harmless(page_of(load_results(tmp_path)))

@@ -11,12 +11,13 @@ import pytest
 
 from fedstep.analysis import curves
 from fedstep.analysis.compare import compare
-from fedstep.analysis.results import load
+from fedstep.analysis.results import load_results
 from fedstep.report.page import Figure
 from fedstep.report.panels import jumps
 from fedstep.report.render import render
 from fedstep.report.report import study_page, write_study_report
 from fedstep.report.verdict import verdict
+from fedstep.run.columns import ACCURACY
 
 OPEN = {"meta", "input", "br", "path", "circle"}
 
@@ -42,7 +43,7 @@ class Balanced(HTMLParser):
 @pytest.fixture
 def results(tmp_path):
     homes.make(tmp_path)
-    return load(tmp_path)
+    return load_results(tmp_path)
 
 
 def text_of(results, **more):
@@ -89,7 +90,7 @@ def test_the_page_is_balanced_alone_and_reproducible(results, tmp_path):
 
 def test_labels_are_escaped(tmp_path):
     homes.make(tmp_path, methods=(("<i>&", "fedsls()", {}, 0.8, 0.01, False),))
-    page = text_of(load(tmp_path))
+    page = text_of(load_results(tmp_path))
     assert "<i>" not in page
     assert "&lt;i&gt;&amp;" in page
 
@@ -99,15 +100,17 @@ def test_unfinished_and_missing_runs_are_named(tmp_path):
     (homes.folder_of(tmp_path, "FedSLS", 3) / "done.json").unlink()
     for seed in range(5):
         (homes.folder_of(tmp_path, "FedExpSLS", seed) / "rounds.jsonl").unlink()
-    page = text_of(load(tmp_path))
+    page = text_of(load_results(tmp_path))
     assert "Not finished: FedSLS seed 3 (round 20); FedExpSLS (not begun)." in page
     assert "5, 1 unfinished" in page
 
 
-def test_labels_in_c_give_the_sensitivity_panel(tmp_path):
-    methods = [(f"c={c}", f"fedsls(c={c})", {}, 0.8 - c / 10, 0.01, False) for c in (0.5, 0.1, 0.3)]
-    homes.make(tmp_path, methods=tuple(methods))
-    page = text_of(load(tmp_path))
+def test_a_parameter_that_the_study_varies_gives_the_sensitivity_panel(tmp_path):
+    values = (0.5, 0.1, 0.3)
+    methods = [(f"at {c}", f"fedsls(c={c})", {}, 0.8 - c / 10, 0.01, False) for c in values]
+    varied = {f"at {c}": {"c": c} for c in values}
+    homes.make(tmp_path, methods=tuple(methods), varied=varied)
+    page = text_of(load_results(tmp_path))
     assert ">Accuracy against c<" in page
     assert ">Trials a step against c<" in page
     assert "Step the server took" not in page  # nothing extrapolates
@@ -120,23 +123,23 @@ def test_extra_figures_are_placed_as_they_are(results):
 
 def test_curves_are_thinned_and_keep_their_ends(tmp_path):
     homes.make(tmp_path, rounds=900, seeds=(0, 1), every=1)
-    group = load(tmp_path).groups[1]
-    curve = curves.mean_band(group, curves.accuracy)
+    group = load_results(tmp_path).groups[1]
+    curve = curves.mean_band(group, curves.metric_column(ACCURACY))
     assert len(curve.x) == 250
     assert (curve.x[0], curve.x[-1]) == (1, 900)
-    assert len(text_of(load(tmp_path))) < 900_000  # with the numbers behind the figures
+    assert len(text_of(load_results(tmp_path))) < 900_000  # with the numbers behind the figures
 
 
 def test_bands_agree_with_numpy(tmp_path):
     _, rows = homes.make(tmp_path)
-    group = load(tmp_path).groups[2]
+    group = load_results(tmp_path).groups[2]
     values = 100 * np.array(
         [
             [r["accuracy"] for r in rows["FedExpSLS", s] if r["accuracy"] is not None]
             for s in range(5)
         ]
     )
-    curve = curves.mean_band(group, curves.accuracy, curves.megabytes)
+    curve = curves.mean_band(group, curves.metric_column(ACCURACY), curves.by_megabytes)
     assert curve.x == pytest.approx(np.arange(2, 21, 2) * 4.0)
     assert curve.y == pytest.approx(values.mean(0))
     assert curve.low == pytest.approx(values.mean(0) - values.std(0, ddof=1))
@@ -155,7 +158,7 @@ def test_jumps_take_the_largest_server_step_between_evaluations(tmp_path):
     mine = rows["FedExpSLS", 0]
     eta = np.array([r["eta_g"] for r in mine]).reshape(10, 2)  # an evaluation every second round
     moved = 100 * np.diff([r["last_accuracy"] for r in mine[1::2]])
-    found = jumps(load(tmp_path).groups[2].runs[0])
+    found = jumps(load_results(tmp_path).groups[2].runs[0], ACCURACY)
     assert [x for x, _ in found] == list(eta.max(1)[1:])
     assert [y for _, y in found] == pytest.approx(moved)
 
@@ -166,7 +169,7 @@ def test_the_verdict_admits_what_seeds_cannot_tell(tmp_path):
         for name, spec in (("A", "fedsls()"), ("B", "fedsls(c=0.2)"))
     ]
     homes.make(tmp_path, methods=(*twins, ("C", "fedavg(step=0.1)", {}, 0.4, 0.0, False)))
-    said = verdict(compare(load(tmp_path)))
+    said = verdict(compare(load_results(tmp_path)))
     assert "do not tell the two apart" in said
     assert said.endswith(": C.")
 

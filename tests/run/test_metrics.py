@@ -345,9 +345,7 @@ def test_the_accuracy_of_old_rows_is_that_of_the_metric():
     assert Accuracy().info == ACCURACY
 
 
-def test_direction_says_which_value_is_better():
-    down = MetricInfo("error", higher_is_better=False)
-    assert down.better(0.1, 0.2)
-    assert not down.better(math.nan, 0.2)
-    assert ACCURACY.better(0.2, 0.1)
-    assert not ACCURACY.better(0.2, np.nan)
+def test_a_better_value_ranks_higher_and_no_number_lowest():
+    error = MetricInfo("error", higher_is_better=False)
+    assert error.rank(0.1) > error.rank(0.2) > error.rank(math.inf) >= error.rank(math.nan)
+    assert ACCURACY.rank(0.2) > ACCURACY.rank(0.1) > ACCURACY.rank(np.nan)

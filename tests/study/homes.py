@@ -16,7 +16,7 @@ SMALL = (
 )
 
 
-def toml(methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, published=None):
+def toml(methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, published=None, varied=None):
     head = f'title = "A study"\ntext = "For tests."\ndata = "synthetic"\nmodel = "linear"\nrounds = {rounds}\n'
     head += f"every = {every}\nseeds = {list(seeds)}\n[tuning]\nrounds = 10\n"
     for label, spec, grid, *_ in methods:
@@ -25,6 +25,7 @@ def toml(methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, published=Non
         head += "".join(
             f"published.{k} = {v}\n" for k, v in (published or {}).get(label, {}).items()
         )
+        head += "".join(f"varied.{k} = {v}\n" for k, v in (varied or {}).get(label, {}).items())
     return head
 
 
@@ -75,10 +76,19 @@ def rows(method, seed, rounds, every):
     return made
 
 
-def make(home, methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, published=None):
+def make(
+    home,
+    methods=SMALL,
+    rounds=20,
+    seeds=(0, 1, 2, 3, 4),
+    every=2,
+    published=None,
+    varied=None,
+    metrics=None,
+):
     """A finished study; returns it and the rows by label and seed."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "study.toml").write_text(toml(methods, rounds, seeds, every, published))
+    (home / "study.toml").write_text(toml(methods, rounds, seeds, every, published, varied))
     (home / "scale.txt").write_text("paper\n")
     study = read_study(home / "study.toml")
     choices = []
@@ -116,6 +126,8 @@ def make(home, methods=SMALL, rounds=20, seeds=(0, 1, 2, 3, 4), every=2, publish
             "samples": 50_000,
             "versions": {"fedstep": "0.1.0", "torch": "2.4.0"},
         }
+        if metrics is not None:
+            about["metrics"] = metrics
         (folder / "spec.json").write_text(json.dumps(about))
         (folder / "done.json").write_text(json.dumps({"rounds": rounds}))
     return study, every_row

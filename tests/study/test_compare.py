@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fedstep.analysis.compare import compare
-from fedstep.analysis.results import load
+from fedstep.analysis.results import load_results
 from fedstep.analysis.statistics import T975, difference, sign_flip
 from fedstep.core.errors import InputError
 from fedstep.report.tables import comparison_grids, comparison_notes, markdown, rich_tables
@@ -32,16 +32,16 @@ def array(rows, label, key):
 
 def test_a_line_agrees_with_numpy(home):
     folder, rows = home
-    found = compare(load(folder))
+    found = compare(load_results(folder))
     finals = {}
-    for line in found.lines:
+    for line in found.methods:
         accuracy = array(rows, line.label, "accuracy")
         seen = accuracy[:, 1::2]  # 30 evaluations
         assert not np.isnan(seen).any()
         tenth = seen[:, -3:].mean(1)
         finals[line.label] = tenth
-        assert line.accuracy.mean == pytest.approx(tenth.mean())
-        assert line.accuracy.std == pytest.approx(tenth.std(ddof=1))
+        assert line.score.mean == pytest.approx(tenth.mean())
+        assert line.score.std == pytest.approx(tenth.std(ddof=1))
         last = array(rows, line.label, "last_accuracy")[:, 1::2][:, -3:].mean(1)
         assert (line.last.mean, line.last.std) == pytest.approx((last.mean(), last.std(ddof=1)))
         assert line.best.mean == pytest.approx(seen.max(1).mean())
@@ -62,8 +62,8 @@ def test_a_line_agrees_with_numpy(home):
 
 def test_costs_to_the_target_agree_with_numpy(home):
     folder, rows = home
-    found = compare(load(folder), target=0.6)
-    for line in found.lines:
+    found = compare(load_results(folder), target=0.6)
+    for line in found.methods:
         hit = (np.nan_to_num(array(rows, line.label, "accuracy")) >= 0.6).argmax(
             1
         )  # every run gets there
@@ -91,13 +91,13 @@ def test_never_counts_as_endless_in_the_median(tmp_path):
                 for r, a in zip(rows, accuracies, strict=True)
             )
         )
-    line = compare(load(tmp_path), target=0.9).lines[1]
+    line = compare(load_results(tmp_path), target=0.9).methods[1]
     assert (line.reached, line.reach.rounds) == (2, 4)  # of 2, 4 and never
-    assert compare(load(tmp_path), target=0.95).lines[1].reach.rounds == inf
+    assert compare(load_results(tmp_path), target=0.95).methods[1].reach.rounds == inf
 
 
 def test_tuning_counts_in_the_total(home):
-    lines = compare(load(home[0])).lines
+    lines = compare(load_results(home[0])).methods
     assert [(line.tuning_rounds, line.total_rounds) for line in lines] == [
         (20, 80),
         (0, 60),
@@ -107,19 +107,19 @@ def test_tuning_counts_in_the_total(home):
 
 def test_differences_pair_the_seeds(home):
     folder, rows = home
-    found = compare(load(folder), reference="FedSLS")
+    found = compare(load_results(folder), reference="FedSLS")
     end = {
         label: array(rows, label, "accuracy")[:, 1::2][:, -3:].mean(1)
         for label in ("FedAvg", "FedSLS")
     }
     gaps = end["FedAvg"] - end["FedSLS"]
     test = stats.ttest_1samp(gaps, 0).confidence_interval(0.95)
-    line = found.lines[0].difference
+    line = found.methods[0].difference
     assert (line.mean, line.low, line.high) == pytest.approx(
         (gaps.mean(), test.low, test.high), rel=2e-4
     )
     assert line.p == 2 / 32  # all five gaps have one sign
-    assert found.lines[1].difference is None
+    assert found.methods[1].difference is None
 
 
 def test_t_interval_by_hand():
@@ -159,13 +159,13 @@ def test_a_loss_that_is_not_finite_is_not_averaged_away(home):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[-1]["train_loss"] = None
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    found = compare(load(folder))
-    assert isnan(found.lines[0].train_loss.mean)
+    found = compare(load_results(folder))
+    assert isnan(found.methods[0].train_loss.mean)
     assert "not finite" in comparison_grids(found)[0].rows[0]
 
 
 def test_bad_arguments_name_value_and_remedy(home):
-    results = load(home[0])
+    results = load_results(home[0])
     with pytest.raises(InputError, match=r"target 80: give an accuracy in \(0, 1\]"):
         compare(results, target=80)
     with pytest.raises(InputError, match="did you mean FedSLS"):
@@ -174,8 +174,8 @@ def test_bad_arguments_name_value_and_remedy(home):
 
 def test_one_seed_has_no_deviation_and_no_interval(tmp_path):
     homes.make(tmp_path, seeds=(0,))
-    found = compare(load(tmp_path))
-    assert isnan(found.lines[0].accuracy.std)
+    found = compare(load_results(tmp_path))
+    assert isnan(found.methods[0].score.std)
     assert "±" not in markdown(found).split("- Mean")[0]
 
 
@@ -185,7 +185,7 @@ def test_without_accuracy_there_is_still_a_comparison(tmp_path):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         none = dict.fromkeys(("accuracy", "last_accuracy", "heldout_accuracy"))
         path.write_text("".join(json.dumps({**r, **none}) + "\n" for r in rows))
-    found = compare(load(tmp_path))
+    found = compare(load_results(tmp_path))
     assert isnan(found.target)
     assert "accuracy %" not in comparison_grids(found)[0].heads
     assert "training loss" in comparison_grids(found)[0].heads
@@ -194,14 +194,13 @@ def test_without_accuracy_there_is_still_a_comparison(tmp_path):
 
 def test_tables_show_published_numbers_beside_ours(tmp_path):
     homes.make(tmp_path, published={"FedSLS": {"accuracy": [82.75, 0.81]}})
-    found = compare(load(tmp_path))
+    found = compare(load_results(tmp_path))
     text = markdown(found)
     head = next(line for line in text.splitlines() if line.startswith("| method"))
     assert "| published accuracy |" in head
     assert "| 82.75 ± 0.81 |" in text
     assert (
-        f"{100 * found.lines[1].accuracy.mean:.2f} ± {100 * found.lines[1].accuracy.std:.2f}"
-        in text
+        f"{100 * found.methods[1].score.mean:.2f} ± {100 * found.methods[1].score.std:.2f}" in text
     )
     assert [len(t.columns) for t in rich_tables(found)] == [
         len(g.heads) for g in comparison_grids(found)
@@ -210,7 +209,7 @@ def test_tables_show_published_numbers_beside_ours(tmp_path):
 
 
 def test_infinities_and_nan_never_reach_a_table(home):
-    text = markdown(compare(load(home[0]), target=1.0))
+    text = markdown(compare(load_results(home[0]), target=1.0))
     assert "inf" not in text.replace("difference", "")
     assert "never" in text
     assert str(nan) not in text

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedstep.analysis.export import tidy, write_csv, write_parquet
-from fedstep.analysis.results import load
+from fedstep.analysis.results import load_results
 from fedstep.cli import results as commands
 from fedstep.core.errors import InputError
 
@@ -31,7 +31,7 @@ def command(*words):
 
 
 def test_csv_has_a_row_for_every_method_seed_and_round(home, tmp_path):
-    results = load(home)
+    results = load_results(home)
     with write_csv(results, tmp_path / "r.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len({(r["label"], r["seed"], r["round"]) for r in rows}) == len(rows) == 3 * 5 * 20
@@ -52,14 +52,14 @@ def test_csv_has_a_row_for_every_method_seed_and_round(home, tmp_path):
 
 def test_unfinished_runs_are_marked(home):
     (homes.folder_of(home, "FedSLS", 1) / "done.json").unlink()
-    assert {(r["label"], r["seed"]) for r in tidy(load(home)) if not r["finished"]} == {
+    assert {(r["label"], r["seed"]) for r in tidy(load_results(home)) if not r["finished"]} == {
         ("FedSLS", 1)
     }
 
 
 def test_parquet_holds_the_same_rows(home, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    results = load(home)
+    results = load_results(home)
     table = parquet.read_table(write_parquet(results, tmp_path / "r.parquet"))
     assert table.to_pylist() == list(tidy(results))
     kinds = {
@@ -72,7 +72,7 @@ def test_parquet_holds_the_same_rows(home, tmp_path):
 def test_parquet_without_pyarrow_names_the_extra(home, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"pip install 'fedstep\[parquet\]'"):
-        write_parquet(load(home), tmp_path / "r.parquet")
+        write_parquet(load_results(home), tmp_path / "r.parquet")
 
 
 def test_export_says_what_it_wrote(home, tmp_path, capsys):

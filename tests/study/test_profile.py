@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
-from fedstep.analysis.profile import rows, summary
+from fedstep.analysis.profile import method_profiles
 from fedstep.execute.profiler import Kind
+from fedstep.run.profile import profile_of
 from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
 from fedstep.study.work import folder_of
@@ -44,28 +45,27 @@ def test_a_profiled_run_has_the_same_bits_and_adds_up(tmp_path, workers, model):
     assert sum(seconds.values()) <= 1.1 * workers * profile["wall"]
     if workers == 1:
         assert sum(seconds.values()) == pytest.approx(profile["wall"], rel=0.01)
-    ((label, wall, shares),) = rows(jobs, ["a"], tmp_path / "timed")
-    assert (label, wall) == ("a", pytest.approx(1000 * profile["wall"] / 6))
-    assert sum(shares.values()) == pytest.approx(1)
+    (method,) = method_profiles(jobs, ["a"], tmp_path / "timed")
+    assert method.label == "a"
+    assert method.milliseconds == pytest.approx(1000 * profile["wall"] / 6)
+    assert sum(method.shares.values()) == pytest.approx(1)
 
 
 def test_constant_steps_make_no_trials(tmp_path):
     run_all([job("fedavg")], ["a"], tmp_path, None, profile=True)
-    ((_, _, shares),) = rows([job("fedavg")], ["a"], tmp_path)
-    assert shares["trials"] == 0
-    assert shares["backward"] > 0
+    (method,) = method_profiles([job("fedavg")], ["a"], tmp_path)
+    assert method.shares["trials"] == 0
+    assert method.shares["backward"] > 0
 
 
 def test_runs_without_a_profile_are_left_out(tmp_path):
     run_all([job("fedavg")], ["a"], tmp_path, None)
-    assert rows([job("fedavg")], ["a"], tmp_path) == []
+    assert method_profiles([job("fedavg")], ["a"], tmp_path) == []
 
 
 def test_rest_is_what_nobody_counted():
-    assert summary({"data": 1.0, "evaluation": 0.5}, 2.0, 4, 1)["seconds"]["rest"] == pytest.approx(
-        0.5
-    )
-    assert summary({"data": 3.0, "evaluation": 0.5}, 2.5, 4, 2)["seconds"]["rest"] == pytest.approx(
-        1.0
-    )
-    assert set(get_args(Kind)) < set(summary({}, 1.0, 1, 1)["seconds"])
+    profile = profile_of({"data": 1.0, "evaluation": 0.5}, 2.0, 4, 1)
+    assert profile["seconds"]["rest"] == pytest.approx(0.5)
+    profile = profile_of({"data": 3.0, "evaluation": 0.5}, 2.5, 4, 2)
+    assert profile["seconds"]["rest"] == pytest.approx(1.0)
+    assert set(get_args(Kind)) < set(profile_of({}, 1.0, 1, 1)["seconds"])

@@ -9,13 +9,14 @@ import shutil
 import homes
 import pytest
 
-from fedstep.analysis.results import load, pack, unpack
+from fedstep.analysis.packed import unpack
+from fedstep.analysis.results import load_results, pack
 from fedstep.core.errors import InputError
 
 
 def test_load_gives_every_method_by_seed_with_its_choice(tmp_path):
     _, rows = homes.make(tmp_path, published={"FedSLS": {"accuracy": [82.75, 0.81]}})
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert [g.label for g in results.groups] == ["FedAvg", "FedSLS", "FedExpSLS"]
     assert results.missing == ()
     for group in results.groups:
@@ -35,7 +36,7 @@ def test_an_unfinished_run_is_used_to_its_last_whole_line_and_marked(tmp_path):
     lines = (folder / "rounds.jsonl").read_text().splitlines()
     (folder / "rounds.jsonl").write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])
     (folder / "done.json").unlink()
-    group = load(tmp_path).groups[1]
+    group = load_results(tmp_path).groups[1]
     assert group.unfinished == (3,)
     assert [len(run.rows) for run in group.runs] == [20, 20, 20, 7, 20]
 
@@ -45,7 +46,7 @@ def test_what_has_not_begun_is_left_out(tmp_path):
     for seed in range(5):
         shutil.rmtree(homes.folder_of(tmp_path, "FedExpSLS", seed))
     shutil.rmtree(homes.folder_of(tmp_path, "FedSLS", 0))
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert results.missing == ("FedExpSLS",)
     assert results.groups[1].seeds == (1, 2, 3, 4)
 
@@ -53,16 +54,16 @@ def test_what_has_not_begun_is_left_out(tmp_path):
 def test_without_tuning_only_methods_without_a_grid_have_results(tmp_path):
     homes.make(tmp_path)
     (tmp_path / "tuning.json").unlink()
-    assert [g.label for g in load(tmp_path).groups] == ["FedSLS", "FedExpSLS"]
+    assert [g.label for g in load_results(tmp_path).groups] == ["FedSLS", "FedExpSLS"]
 
 
 def test_no_results_name_the_remedy(tmp_path):
     with pytest.raises(InputError, match="fedstep run STUDY"):
-        load(tmp_path / "nowhere")
+        load_results(tmp_path / "nowhere")
     homes.make(tmp_path)
     shutil.rmtree(tmp_path / "runs")
     with pytest.raises(InputError, match="fedstep run STUDY"):
-        load(tmp_path)
+        load_results(tmp_path)
     with pytest.raises(InputError, match="no finished run"):
         pack(tmp_path, tmp_path / "results.jsonl.gz")
 
@@ -71,9 +72,9 @@ def test_pack_and_load_keep_six_digits_of_every_round(tmp_path):
     _, rows = homes.make(tmp_path)
     (homes.folder_of(tmp_path, "FedAvg", 2) / "done.json").unlink()
     pack(tmp_path, tmp_path / "results.jsonl.gz")
-    full = load(tmp_path)
+    full = load_results(tmp_path)
     shutil.rmtree(tmp_path / "runs")
-    back = load(tmp_path)
+    back = load_results(tmp_path)
     assert back.groups[0].seeds == (0, 1, 3, 4)  # unfinished runs are not packed
     for group in back.groups:
         for seed, run in zip(group.seeds, group.runs, strict=True):
@@ -127,7 +128,7 @@ def test_runs_on_disk_come_before_packed_ones(tmp_path):
     folder = homes.folder_of(tmp_path, "FedSLS", 0)
     row = json.loads((folder / "rounds.jsonl").read_text().splitlines()[0])
     (folder / "rounds.jsonl").write_text(json.dumps({**row, "loss": 7.0}) + "\n")
-    assert load(tmp_path).groups[1].runs[0].rows[0]["loss"] == 7.0
+    assert load_results(tmp_path).groups[1].runs[0].rows[0]["loss"] == 7.0
 
 
 def test_results_are_read_compared_and_shown_without_torch(tmp_path):

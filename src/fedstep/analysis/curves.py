@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import median
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from fedstep.analysis.results import Group
 from fedstep.analysis.statistics import Spread
-from fedstep.analysis.summary import Run
+from fedstep.run.columns import LAST, MetricInfo
+from fedstep.run.history import Run
 
 POINTS = 250  # a curve at most
-Column = Callable[[Run], list[float]]
+Column: TypeAlias = Callable[[Run], list[float]]
 T = TypeVar("T")
 
 
@@ -28,48 +29,54 @@ class Curve:
     high: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Banded:
+    """A value over seeds and the ends of its band."""
+
+    middle: float
+    low: float
+    high: float
+
+
 def column(key: str, scale: float = 1.0) -> Column:
     """A column of the rows, scaled."""
-    return lambda run: [scale * v for v in run.column(key)]
+
+    def values(run: Run) -> list[float]:
+        return [scale * value for value in run.column(key)]
+
+    return values
 
 
-def rounds(run: Run) -> list[float]:
+def metric_column(metric: MetricInfo, prefix: str = "") -> Column:
+    """A metric as it is drawn: shares in per cent. The prefix `LAST` takes it at the last iterate."""
+    if metric.percent:
+        return column(prefix + metric.name, 100)
+    return column(prefix + metric.name)
+
+
+def by_round(run: Run) -> list[float]:
     """The number of the round."""
     return run.rounds
 
 
-def gradients(run: Run) -> list[float]:
+def by_gradients(run: Run) -> list[float]:
     """Cost so far in gradient-equivalents."""
     return run.gradients
 
 
-def megabytes(run: Run) -> list[float]:
+def by_megabytes(run: Run) -> list[float]:
     """Traffic so far."""
-    return [b / 1e6 for b in run.bytes]
+    return [size / 1e6 for size in run.bytes]
 
 
-accuracy, last_accuracy = column("accuracy", 100), column("last_accuracy", 100)  # per cent
-
-
-def mean_band(group: Group, y: Column, x: Column = rounds) -> Curve:
+def mean_band(group: Group, y: Column, x: Column = by_round) -> Curve:
     """Mean over seeds and one sample deviation either side; x too is a mean, as costs differ between seeds."""
-
-    def point(values: Sequence[float]) -> tuple[float, float, float]:
-        s = Spread.of(values)
-        std = 0.0 if isnan(s.std) and not isnan(s.mean) else s.std
-        return s.mean, s.mean - std, s.mean + std
-
-    return _over(group, y, x, point)
+    return _over_seeds(group, y, x, _mean_and_deviation)
 
 
-def median_range(group: Group, y: Column, x: Column = rounds) -> Curve:
+def median_range(group: Group, y: Column, x: Column = by_round) -> Curve:
     """Median over seeds between the smallest and the largest: for values that jump, such as eta_g."""
-    return _over(
-        group,
-        y,
-        x,
-        lambda v: (nan, nan, nan) if any(map(isnan, v)) else (median(v), min(v), max(v)),
-    )
+    return _over_seeds(group, y, x, _median_and_ends)
 
 
 def quartiles(group: Group) -> Curve:
@@ -79,46 +86,76 @@ def quartiles(group: Group) -> Curve:
         return mean_band(group, lambda run: run.quantile(place))
 
     middle = line(2)
-    return Curve(middle.x, middle.y, line(1).y, line(3).y)
+    return Curve(x=middle.x, y=middle.y, low=line(1).y, high=line(3).y)
 
 
 def searches(group: Group) -> bool:
     """Whether the clients searched for their steps."""
-    return any(t > 0 for run in group.runs for t in run.column("trials"))
+    return any(trials > 0 for run in group.runs for trials in run.column("trials"))
 
 
 def extrapolates(group: Group) -> bool:
     """Whether the server's step changes."""
-    return len({v for run in group.runs for v in run.column("eta_g")}) > 1
+    steps = {eta_g for run in group.runs for eta_g in run.column("eta_g")}
+    return len(steps) > 1
 
 
-def averages(group: Group) -> bool:
+def averages(group: Group, metric: MetricInfo) -> bool:
     """Whether the readout is another point than the last iterate."""
-    return any(
-        row.get("last_accuracy") is not None and row["last_accuracy"] != row.get("accuracy")
-        for run in group.runs
-        for row in run.rows
-    )
-
-
-def _over(
-    group: Group,
-    y: Column,
-    x: Column,
-    point: Callable[[Sequence[float]], tuple[float, float, float]],
-) -> Curve:
-    lines = [(x(run), y(run)) for run in group.runs]
-    points = []
-    for i in range(max(len(xs) for xs, _ in lines)):
-        here = [(xs[i], ys[i]) for xs, ys in lines if i < len(xs)]
-        if not all(isnan(v) for _, v in here):  # not evaluated
-            points.append((Spread.of([a for a, _ in here]).mean, *point([b for _, b in here])))
-    columns = tuple(zip(*thin(points), strict=True)) or ((),) * 4
-    return Curve(*columns)
+    for run in group.runs:
+        for row in run.rows:
+            last = row.get(LAST + metric.name)
+            if last is not None and last != row.get(metric.name):
+                return True
+    return False
 
 
 def thin(points: Sequence[T], most: int = POINTS) -> list[T]:
     """At most so many points, evenly, the first and the last among them."""
     if len(points) <= most:
         return list(points)
-    return [points[math.floor(i * (len(points) - 1) / (most - 1) + 0.5)] for i in range(most)]
+    spacing = (len(points) - 1) / (most - 1)
+    return [points[math.floor(i * spacing + 0.5)] for i in range(most)]
+
+
+def _mean_and_deviation(values: Sequence[float]) -> Banded:
+    spread = Spread.of(values)
+    deviation = spread.std
+    # one seed has a mean and no deviation: its line is drawn, its band has no width
+    if isnan(deviation) and not isnan(spread.mean):
+        deviation = 0.0
+    return Banded(spread.mean, spread.mean - deviation, spread.mean + deviation)
+
+
+def _median_and_ends(values: Sequence[float]) -> Banded:
+    if any(map(isnan, values)):
+        return Banded(nan, nan, nan)
+    return Banded(median(values), min(values), max(values))
+
+
+def _over_seeds(
+    group: Group,
+    y: Column,
+    x: Column,
+    combine: Callable[[Sequence[float]], Banded],
+) -> Curve:
+    """Round by round over the runs that got so far; rounds that were not evaluated are left out."""
+    xs = [x(run) for run in group.runs]
+    ys = [y(run) for run in group.runs]
+    places: list[float] = []
+    bands: list[Banded] = []
+    for i in range(max(len(line) for line in xs)):
+        y_here = [line[i] for line in ys if i < len(line)]
+        if all(map(isnan, y_here)):
+            continue
+        x_here = [line[i] for line in xs if i < len(line)]
+        places.append(Spread.of(x_here).mean)
+        bands.append(combine(y_here))
+    places = thin(places)
+    bands = thin(bands)
+    return Curve(
+        x=tuple(places),
+        y=tuple(band.middle for band in bands),
+        low=tuple(band.low for band in bands),
+        high=tuple(band.high for band in bands),
+    )

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.results import Results
+from fedstep.analysis.packed import all_columns
+from fedstep.analysis.results import Group, Results
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
+from fedstep.run.history import Run
 
 STEPS = ("step_min", "step_q1", "step_median", "step_q3", "step_max")
 
@@ -18,29 +20,15 @@ def tidy(results: Results) -> Iterator[dict[str, Any]]:
     """The rows; the steps' quantiles have columns of their own, gradients and bytes are also given summed up so far."""
     for group in results.groups:
         for seed, run in zip(group.seeds, group.runs, strict=True):
-            finished = seed not in group.unfinished
-            for row, gradients, traffic in zip(run.rows, run.gradients, run.bytes, strict=True):
-                rest = {key: value for key, value in row.items() if key != "steps"}
-                steps = dict(zip(STEPS, row["steps"], strict=True))
-                named = {
-                    "label": group.label,
-                    "spec": group.choice.spec,
-                    "seed": seed,
-                    "finished": finished,
-                }
-                yield {
-                    **named,
-                    **rest,
-                    **steps,
-                    "gradients_so_far": gradients,
-                    "bytes_so_far": int(traffic),
-                }
+            yield from _run_rows(group, seed, run)
 
 
 def write_csv(results: Results, path: Path) -> Path:
     """Comma-separated values with a header; empty where nothing was measured."""
     rows = list(tidy(results))
-    write_text(path, csv_text(list(rows[0]), [list(row.values()) for row in rows]))
+    columns = all_columns(rows)
+    cells = [[row.get(name) for name in columns] for row in rows]
+    write_text(path, csv_text(columns, cells))
     return path
 
 
@@ -57,12 +45,36 @@ def write_parquet(results: Results, path: Path) -> Path:
     kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), str: pyarrow.string()}
 
     def column(name: str) -> Any:
-        values = [row[name] for row in rows]
-        seen = {type(v) for v in values if v is not None}
-        kind = kinds.get(seen.pop(), pyarrow.float64()) if len(seen) == 1 else pyarrow.float64()
+        values = [row.get(name) for row in rows]
+        types = {type(value) for value in values if value is not None}
+        kind = pyarrow.float64()
+        # whole numbers among floats are floats that happen to be whole
+        if len(types) == 1:
+            kind = kinds.get(types.pop(), kind)
         return pyarrow.array(values, kind)
 
     data = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table({name: column(name) for name in rows[0]}), data)
+    table = pyarrow.table({name: column(name) for name in all_columns(rows)})
+    parquet.write_table(table, data)
     write_bytes(path, data.getvalue().to_pybytes())
     return path
+
+
+def _run_rows(group: Group, seed: int, run: Run) -> Iterator[dict[str, Any]]:
+    named = {
+        "label": group.label,
+        "spec": group.choice.spec,
+        "seed": seed,
+        "finished": seed not in group.unfinished,
+    }
+    gradients = run.gradients
+    traffic = run.bytes
+    for place, row in enumerate(run.rows):
+        measured = {key: value for key, value in row.items() if key != "steps"}
+        yield {
+            **named,
+            **measured,
+            **dict(zip(STEPS, row["steps"], strict=True)),
+            "gradients_so_far": gradients[place],
+            "bytes_so_far": int(traffic[place]),
+        }

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis.summary import Run
+from fedstep.analysis.packed import PACKED, StoredRun, pack_runs, unpack
 from fedstep.core.errors import InputError
-from fedstep.run.files import write_bytes
+from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
+from fedstep.run.history import Run
 from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice, read_choices
-from fedstep.study.plan import Job, Study, read_study
-
-PACKED = "results.jsonl.gz"
-DIGITS = 6  # significant, in the compact file
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What one run left: its spec.json, its rows, and whether it reached its last round."""
-
-    spec: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-    done: bool
+from fedstep.study.plan import Job, Method, Study, read_study
 
 
 @dataclass(frozen=True)
@@ -42,6 +29,21 @@ class Group:
     seeds: tuple[int, ...]
     unfinished: tuple[int, ...]  # seeds whose runs are used up to where they stopped
     specs: tuple[Mapping[str, Any], ...]  # spec.json of every run
+    varied: Mapping[str, float] = field(default_factory=dict)  # as the study's file has it
+    family: str = ""
+
+    @staticmethod
+    def alone(run: Run) -> Group:
+        """A run as a method with one seed, without a study and without tuning."""
+        return Group(
+            label=run.name,
+            runs=(run,),
+            choice=Choice(run.name, run.name, 0, {}),
+            published={},
+            seeds=(0,),
+            unfinished=(),
+            specs=({},),
+        )
 
 
 @dataclass(frozen=True)
@@ -59,116 +61,116 @@ class Results:
         return tuple(m.label for m in self.study.methods if m.label not in there)
 
 
-def load(home: Path) -> Results:
+@dataclass(frozen=True)
+class _LabelledRun:
+    """A run of the study, if there is one, and the method it belongs to."""
+
+    label: str
+    job: Job
+    stored: StoredRun
+
+
+def primary_metric(groups: Sequence[Group]) -> MetricInfo:
+    """What is compared and drawn: the metric that the first run which measured anything names first."""
+    for group in groups:
+        for run in group.runs:
+            if run.metrics:
+                return run.metrics[0]
+    return ACCURACY
+
+
+def load_results(home: Path) -> Results:
     """Read a results folder; runs that are not in HOME/runs are taken from the compact file beside it."""
     study = _study(home)
     choices = _choices(study, home)
-    runs = _stored(home, _jobs(study, choices))
+    runs = _stored_runs(home, _jobs(study, choices))
     groups = []
     for method in study.methods:
-        mine = [(job.seed, s) for label, job, s in runs if label == method.label]
-        if mine:
-            groups.append(
-                Group(
-                    method.label,
-                    tuple(Run(f"{method.label}, seed {seed}", s.rows) for seed, s in mine),
-                    choices[method.label],
-                    method.published,
-                    tuple(seed for seed, _ in mine),
-                    tuple(seed for seed, s in mine if not s.done),
-                    tuple(s.spec for _, s in mine),
-                )
-            )
+        of_method = [run for run in runs if run.label == method.label]
+        if of_method:
+            groups.append(_group(method, choices[method.label], of_method))
     if not groups:
         raise InputError(f"{home}: no results yet; make them with fedstep run STUDY --out {home}")
     return Results(study, tuple(groups), choices)
 
 
 def pack(home: Path, path: Path) -> Path:
-    """Write every finished run of the study into one gzip file, a JSON line each; the same results give the same bytes.
+    """Write every finished run of the study into one compact file.
 
-    Floats keep 6 significant digits, every round is kept. study.toml, scale.txt and tuning.json belong beside the file.
+    study.toml, scale.txt and tuning.json belong beside the file.
     """
     study = _study(home)
-    lines = [
-        _line(job, s) for _, job, s in _stored(home, _jobs(study, _choices(study, home))) if s.done
-    ]
-    if not lines:
+    runs = _stored_runs(home, _jobs(study, _choices(study, home)))
+    finished = {run.job.digest: run.stored for run in runs if run.stored.done}
+    if not finished:
         raise InputError(
             f"{home}: no finished run to pack; finish them with fedstep run STUDY --out {home}"
         )
-    data = io.BytesIO()
-    with gzip.GzipFile(
-        "", "wb", 9, data, mtime=0
-    ) as file:  # neither name, time nor platform in the header
-        file.write("".join(dict.fromkeys(lines)).encode())
-    write_bytes(path, data.getvalue())
-    return path
+    return pack_runs(finished, path)
 
 
-def unpack(path: Path) -> dict[str, Stored]:
-    """The runs of a compact file by digest."""
-    try:
-        lines = [
-            json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()
-        ]
-        return {
-            line["digest"]: Stored(line["spec"], _rows(line["columns"]), True) for line in lines
-        }
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
-        ) from None
+def _group(method: Method, choice: Choice, runs: Sequence[_LabelledRun]) -> Group:
+    rows = []
+    for run in runs:
+        name = f"{method.label}, seed {run.job.seed}"
+        rows.append(Run(name, run.stored.rows, metric_infos(run.stored.spec)))
+    return Group(
+        label=method.label,
+        runs=tuple(rows),
+        choice=choice,
+        published=method.published,
+        seeds=tuple(run.job.seed for run in runs),
+        unfinished=tuple(run.job.seed for run in runs if not run.stored.done),
+        specs=tuple(run.stored.spec for run in runs),
+        varied=method.varied,
+        family=method.family,
+    )
 
 
 def _study(home: Path) -> Study:
-    path, scale = home / "study.toml", home / "scale.txt"
+    path = home / "study.toml"
     if not path.exists():
         raise InputError(f"{home}: no results here; make them with fedstep run STUDY --out {home}")
-    return read_study(path, scale.read_text().strip() if scale.exists() else "paper", check=False)
+    scale = "paper"
+    scale_file = home / "scale.txt"
+    if scale_file.exists():
+        scale = scale_file.read_text().strip()
+    # methods are not built: results stay readable when a method has changed its arguments since
+    return read_study(path, scale, check=False)
 
 
 def _choices(study: Study, home: Path) -> dict[str, Choice]:
-    fixed = {m.label: Choice(m.label, m.spec, 0, {}) for m in study.methods if not m.grid}
-    return {**fixed, **(read_choices(home) if (home / "tuning.json").exists() else {})}
+    choices = {m.label: Choice(m.label, m.spec, 0, {}) for m in study.methods if not m.grid}
+    if (home / "tuning.json").exists():
+        choices.update(read_choices(home))
+    return choices
 
 
 def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:
     """Every run by label; a method whose tuning is not finished has none."""
     ready = tuple(m for m in study.methods if m.label in choices)
-    jobs = replace(study, methods=ready).runs({m.label: choices[m.label].spec for m in ready})
+    specs = {m.label: choices[m.label].spec for m in ready}
+    jobs = replace(study, methods=ready).runs(specs)
     return [(m.label, job) for (_, m), job in zip(product(study.seeds, ready), jobs, strict=True)]
 
 
-def _stored(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[tuple[str, Job, Stored]]:
-    packed = unpack(home / PACKED) if (home / PACKED).exists() else {}
-    found = (
-        (label, job, _read(home / "runs" / job.digest) or packed.get(job.digest))
-        for label, job in jobs
-    )
-    return [(label, job, stored) for label, job, stored in found if stored]
+def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledRun]:
+    packed: Mapping[str, StoredRun] = {}
+    if (home / PACKED).exists():
+        packed = unpack(home / PACKED)
+    runs = []
+    for label, job in jobs:
+        stored = _read(home / "runs" / job.digest) or packed.get(job.digest)
+        if stored is not None:
+            runs.append(_LabelledRun(label, job, stored))
+    return runs
 
 
-def _read(folder: Path) -> Stored | None:
+def _read(folder: Path) -> StoredRun | None:
     rows = Journal(folder / "rounds.jsonl").rows()
-    about = folder / "spec.json"
-    spec = json.loads(about.read_text()) if about.exists() else {}
-    return Stored(spec, rows, (folder / "done.json").exists()) if rows else None
-
-
-def _line(job: Job, stored: Stored) -> str:
-    columns = {key: [_short(row[key]) for row in stored.rows] for key in stored.rows[0]}
-    line = {"digest": job.digest, "spec": stored.spec, "columns": columns}
-    return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    return [_short(v) for v in value] if isinstance(value, list) else value
+    if not rows:
+        return None
+    spec = {}
+    if (folder / "spec.json").exists():
+        spec = json.loads((folder / "spec.json").read_text())
+    return StoredRun(spec, rows, (folder / "done.json").exists())

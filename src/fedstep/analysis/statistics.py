@@ -13,7 +13,7 @@ T975 = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-MOST = 20  # seeds: the permutations double with each
+MOST_SEEDS = 20  # seeds: the permutations double with each
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Spread:
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
         n = len(values)
-        if not n:
+        if n == 0:
             return Spread(nan, nan)
         mean = sum(values) / n
-        return Spread(
-            mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else nan
-        )
+        if n == 1:
+            return Spread(mean, nan)
+        squares = sum((v - mean) ** 2 for v in values)
+        return Spread(mean, math.sqrt(squares / (n - 1)))
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,25 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Differ
     mean +- t * std / sqrt(n), t the 0.975 quantile with n - 1 degrees of freedom. Beyond 31 seeds the quantile of 30
     degrees is used, which is a little too wide. Hand-made examples: tests/study/test_compare.py.
     """
-    gaps = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
-    gaps = [gap for gap in gaps if not math.isnan(gap)]
-    spread, n = Spread.of(gaps), len(gaps)
-    half = T975[min(n - 2, len(T975) - 1)] * spread.std / math.sqrt(n) if n > 1 else nan
-    return Difference(spread.mean, spread.mean - half, spread.mean + half, sign_flip(gaps), n)
+    paired = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    gaps = [gap for gap in paired if not math.isnan(gap)]
+    spread = Spread.of(gaps)
+    half = _half_width(spread, len(gaps))
+    return Difference(
+        mean=spread.mean,
+        low=spread.mean - half,
+        high=spread.mean + half,
+        p=sign_flip(gaps),
+        pairs=len(gaps),
+    )
+
+
+def _half_width(spread: Spread, n: int) -> float:
+    """Half the 95 % interval of a mean of n values; unknown of fewer than two."""
+    if n < 2:
+        return nan
+    quantile = T975[min(n - 2, len(T975) - 1)]
+    return quantile * spread.std / math.sqrt(n)
 
 
 def sign_flip(gaps: Sequence[float]) -> float:
@@ -63,10 +78,16 @@ def sign_flip(gaps: Sequence[float]) -> float:
 
     With five seeds no p is below 2 / 32. NaN for more than 20 gaps or none.
     """
-    if not 1 <= len(gaps) <= MOST:
+    if not 1 <= len(gaps) <= MOST_SEEDS:
         return nan
-    sums = [gaps[0]]  # a choice of signs and its opposite are equally far: fix the first
+    # a choice of signs and its opposite are equally far: fix the first
+    sums = [gaps[0]]
     for gap in gaps[1:]:
-        sums = [s + gap for s in sums] + [s - gap for s in sums]
-    seen = abs(sum(gaps)) - 1e-9 * sum(map(abs, gaps))  # ties count, whatever rounding does to them
-    return sum(abs(s) >= seen for s in sums) / len(sums)
+        added = [total + gap for total in sums]
+        taken = [total - gap for total in sums]
+        sums = added + taken
+    # ties count, whatever rounding does to them
+    rounding = 1e-9 * sum(map(abs, gaps))
+    observed = abs(sum(gaps)) - rounding
+    as_far = sum(abs(total) >= observed for total in sums)
+    return as_far / len(sums)

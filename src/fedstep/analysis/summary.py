@@ -1,94 +1,174 @@
-"""Numbers that sum up a run."""
+"""A method over its seeds in numbers: the one place where runs are summed up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import nan
-from typing import Any
+from math import inf, nan
+from statistics import median
+
+from fedstep.analysis.results import Group
+from fedstep.analysis.statistics import Difference, Spread
+from fedstep.run.columns import HELDOUT, LAST, MetricInfo
+from fedstep.run.history import Run
 
 
 @dataclass(frozen=True)
-class Run:
-    """A named list of round rows, as written to metrics.jsonl."""
+class Reach:
+    """What a run spent until its metric first reached a target; infinite where it never did."""
 
-    name: str
-    rows: Sequence[Mapping[str, Any]]
+    rounds: float = inf
+    gradients: float = inf
+    megabytes: float = inf
 
-    def column(self, key: str) -> list[float]:
-        """The values of a column; NaN where there are none, also where a row lacks the column."""
-        values = (row.get(key) for row in self.rows)
-        return [nan if value is None else float(value) for value in values]
 
-    def quantile(self, place: int) -> list[float]:
-        """The minimum (0), a quartile (1, 2, 3) or the maximum (4) of the accepted steps."""
-        return [
-            nan if row["steps"][place] is None else float(row["steps"][place]) for row in self.rows
-        ]
+@dataclass(frozen=True)
+class Best:
+    """The best evaluation of a run and the first round that has it."""
 
-    @property
-    def rounds(self) -> list[float]:
-        return self.column("round")
+    value: float
+    round: float
 
-    @property
-    def gradients(self) -> list[float]:
-        """Cost so far in gradient-equivalents: a forward pass alone is a third of forward and backward."""
-        each = (
-            (f + 2 * b) / 3
-            for f, b in zip(self.column("forwards"), self.column("backwards"), strict=True)
-        )
-        return list(accumulate(each))
 
-    @property
-    def bytes(self) -> list[float]:
-        """Traffic so far, up and down."""
-        return list(
-            accumulate(
-                a + b
-                for a, b in zip(self.column("bytes_up"), self.column("bytes_down"), strict=True)
+@dataclass(frozen=True)
+class MethodSummary:
+    """A method over its seeds, by one metric. Costs are medians in which `never` is infinite."""
+
+    label: str
+    seeds: int
+    unfinished: int
+    score: Spread  # mean of the last tenth of the evaluated rounds
+    last: Spread  # the same at the last iterate
+    best: Spread
+    best_round: float  # median over seeds
+    heldout: Spread
+    train_loss: Spread  # over all clients, at the last evaluated round
+    swing: float  # standard deviation by round over the last quarter of the evaluated rounds, mean over seeds
+    reach: Reach
+    reached: int  # seeds that got to the target
+    trials: float  # mean a searched step; 0 where nothing was searched
+    failed: float  # searches a run
+    tuning_rounds: int
+    total_rounds: int  # of tuning and one run
+    difference: Difference | None  # to the reference, of `score`; None for the reference itself
+    published: Mapping[str, Sequence[float]]
+    varied: Mapping[str, float]  # what the study varies, such as c, and its value here
+    family: str  # the method that is varied
+
+
+def summarise(
+    group: Group,
+    metric: MetricInfo,
+    target: float,
+    rounds: int,
+    difference: Difference | None,
+) -> MethodSummary:
+    """The numbers of one method; rounds: those of one run."""
+    reaches = [reach(run, metric, target) for run in group.runs]
+    tops = [top for run in group.runs if (top := best(run, metric)) is not None]
+    return MethodSummary(
+        label=group.label,
+        seeds=len(group.runs),
+        unfinished=len(group.unfinished),
+        score=spread_of(group, lambda run: run.final(metric.name)),
+        last=spread_of(group, lambda run: run.final(LAST + metric.name)),
+        best=Spread.of([top.value for top in tops]),
+        best_round=_median([top.round for top in tops]),
+        heldout=spread_of(group, lambda run: run.final(HELDOUT + metric.name)),
+        train_loss=_train_loss(group, metric),
+        swing=spread_of(group, lambda run: swing(run, metric)).mean,
+        reach=Reach(
+            rounds=median(r.rounds for r in reaches),
+            gradients=median(r.gradients for r in reaches),
+            megabytes=median(r.megabytes for r in reaches),
+        ),
+        reached=sum(r.rounds < inf for r in reaches),
+        trials=_trials(group),
+        failed=sum(sum(run.column("failed")) for run in group.runs) / len(group.runs),
+        tuning_rounds=group.choice.rounds,
+        total_rounds=group.choice.rounds + rounds,
+        difference=difference,
+        published=group.published,
+        varied=group.varied,
+        family=group.family,
+    )
+
+
+def by_seed(group: Group, score: Callable[[Run], float]) -> dict[int, float]:
+    """A score of every run that has it."""
+    scores = {}
+    for seed, run in zip(group.seeds, group.runs, strict=True):
+        value = score(run)
+        if not math.isnan(value):
+            scores[seed] = value
+    return scores
+
+
+def spread_of(group: Group, score: Callable[[Run], float]) -> Spread:
+    """Mean and deviation of a score over the seeds that have it."""
+    return Spread.of(list(by_seed(group, score).values()))
+
+
+def reach(run: Run, metric: MetricInfo, target: float) -> Reach:
+    """The cost of the first evaluated round that is as good as the target."""
+    if math.isnan(target):
+        return Reach()
+    for place, value in enumerate(run.column(metric.name)):
+        if metric.rank(value) >= metric.rank(target):
+            return Reach(
+                rounds=run.rounds[place],
+                gradients=run.gradients[place],
+                megabytes=run.bytes[place] / 1e6,
             )
-        )
+    return Reach()
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One line of a comparison. `None` where the run never reached the target."""
-
-    name: str
-    accuracy: float  # mean of the last tenth of the evaluated rounds
-    best: float
-    loss: float  # of the last round that has one
-    rounds_to_target: int | None
-    gradients_to_target: float | None
-    trials: float  # mean a searched step
-    failed: int
+def best(run: Run, metric: MetricInfo) -> Best | None:
+    """The best evaluation; None where there is none."""
+    top = None
+    for value, number in zip(run.column(metric.name), run.rounds, strict=True):
+        if math.isnan(value):
+            continue
+        if top is None or metric.rank(value) > metric.rank(top.value):
+            top = Best(value, number)
+    return top
 
 
-def summarise(run: Run, target: float) -> Summary:
-    """The line of one run; the target is an accuracy."""
-    accuracy = run.column("accuracy")
-    scored = [a for a in accuracy if not math.isnan(a)]
-    tail = scored[-max(1, len(scored) // 10) :]
-    losses = [v for v in run.column("loss") if not math.isnan(v)]
-    hit = next((i for i, a in enumerate(accuracy) if a >= target), None)
-    trials = [t for t in run.column("trials") if t > 0]
-    return Summary(
-        run.name,
-        sum(tail) / len(tail) if tail else nan,
-        max(scored, default=nan),
-        losses[-1] if losses else nan,
-        None if hit is None else int(run.rounds[hit]),
-        None if hit is None else run.gradients[hit],
-        sum(trials) / len(trials) if trials else 0.0,
-        int(sum(run.column("failed"))),
-    )
+def swing(run: Run, metric: MetricInfo) -> float:
+    """How much the metric moves from evaluation to evaluation at the end: its deviation over the last quarter."""
+    values = run.evaluated(metric.name)
+    return Spread.of(values[-max(2, len(values) // 4) :]).std
 
 
-def common_target(runs: Sequence[Run], part: float = 0.95) -> float:
-    """An accuracy that the better runs reach: the given part of the best one."""
-    best = max(
-        (a for run in runs for a in run.column("accuracy") if not math.isnan(a)), default=nan
-    )
-    return part * best
+def _train_loss(group: Group, metric: MetricInfo) -> Spread:
+    losses = []
+    for run in group.runs:
+        place = _last_evaluated(run, metric)
+        if place is not None:
+            losses.append(run.column("train_loss")[place])
+    # NaN where one seed's loss is not finite: a mean of the others would hide it
+    return Spread.of(losses)
+
+
+def _last_evaluated(run: Run, metric: MetricInfo) -> int | None:
+    evaluated = [
+        place
+        for place, row in enumerate(run.rows)
+        if row.get(metric.name) is not None or row.get("train_loss") is not None
+    ]
+    return max(evaluated, default=None)
+
+
+def _trials(group: Group) -> float:
+    """Rounds without a search do not count: their 0 is no number of trials."""
+    searched = [trials for run in group.runs for trials in run.column("trials") if trials > 0]
+    if not searched:
+        return 0.0
+    return sum(searched) / len(searched)
+
+
+def _median(values: Sequence[float]) -> float:
+    if not values:
+        return nan
+    return median(values)

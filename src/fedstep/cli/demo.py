@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from fedstep.analysis.compare import Comparison
     from fedstep.run.record import RoundReport
 
 LEAD = (
@@ -41,7 +43,8 @@ def run(options: argparse.Namespace) -> None:
     """Run the methods one after another, show them live, write the report."""
     import torch
 
-    from fedstep.analysis.summary import common_target, summarise
+    from fedstep.analysis.compare import common_target, compare_groups
+    from fedstep.analysis.results import Group
     from fedstep.core.errors import InputError
     from fedstep.paper import demo
     from fedstep.report.report import write_report
@@ -66,8 +69,9 @@ def run(options: argparse.Namespace) -> None:
             fits.append(demo.run(task, method, options.rounds, options.seed, board.watcher(method)))
             board.finished(method)
     runs = [f.run for f in fits]
-    target = common_target(runs)
-    console.print(final_table([summarise(r, target) for r in runs], target))
+    groups = [Group.alone(run) for run in runs]
+    comparison = compare_groups(groups, options.rounds, common_target(runs))
+    console.print(final_table(comparison))
     command = f"fedstep demo --data {options.data} --rounds {options.rounds} --seed {options.seed}"
     settings = {f.name: f.settings for f in fits}
     title = f"Step sizes asked for, and step sizes found ({task.name})"
@@ -132,19 +136,35 @@ class Board:
         return table
 
 
-def final_table(rows: Any, target: float) -> Table:
+def final_table(comparison: Comparison) -> Table:
     """What the methods reached and what it cost."""
-    heads = "accuracy", "best", "rounds", "gradients", "trials a step", "failed"
-    caption = f"rounds and gradients: to reach accuracy {target:.3f}, 95 % of the best; a trial counts as 1/3 gradient"
+    metric = comparison.metric.title
+    heads = (metric, "best", "rounds", "gradients", "trials a step", "failed")
+    caption = (
+        f"rounds and gradients: to reach {metric} {comparison.target:.3f}, 95 % of the best; "
+        "a trial counts as 1/3 gradient"
+    )
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("method", no_wrap=True)
     for head in heads:
         table.add_column(head, justify="right")
-    for r in rows:
-        cost = "never" if r.gradients_to_target is None else f"{r.gradients_to_target:,.0f}"
-        trials = f"{r.trials:.2f}" if r.trials else "-"
-        reached = str(r.rounds_to_target or "never")
+    for method in comparison.methods:
+        trials = "-"
+        if method.trials:
+            trials = f"{method.trials:.2f}"
         table.add_row(
-            r.name, f"{r.accuracy:.4f}", f"{r.best:.4f}", reached, cost, trials, str(r.failed)
+            method.label,
+            f"{method.score.mean:.4f}",
+            f"{method.best.mean:.4f}",
+            _cost(method.reach.rounds),
+            _cost(method.reach.gradients),
+            trials,
+            f"{method.failed:.0f}",
         )
     return table
+
+
+def _cost(value: float) -> str:
+    if value == inf:
+        return "never"
+    return f"{value:,.0f}"

@@ -58,10 +58,10 @@ def register(commands: Any) -> None:
 def run_compare(options: argparse.Namespace) -> None:
     """Print the tables and what their columns mean."""
     from fedstep.analysis.compare import compare
-    from fedstep.analysis.results import load
+    from fedstep.analysis.results import load_results
     from fedstep.report.tables import comparison_notes, markdown, rich_tables
 
-    found = compare(load(options.home), options.target, options.reference)
+    found = compare(load_results(options.home), options.target, options.reference)
     if options.markdown:
         print(markdown(found), end="")
         return
@@ -75,10 +75,10 @@ def run_compare(options: argparse.Namespace) -> None:
 
 def run_report(options: argparse.Namespace) -> None:
     """Write the page, and the figures if asked."""
-    from fedstep.analysis.results import load
+    from fedstep.analysis.results import load_results
     from fedstep.report.report import write_study_report
 
-    results = load(options.home)
+    results = load_results(options.home)
     target = options.out or options.home / "report.html"
     page = write_study_report(target, results, _labels(options.home))
     made = [("report", page)]
@@ -107,14 +107,14 @@ def _labels(home: Path) -> list[Figure]:
 def run_export(options: argparse.Namespace) -> None:
     """Write the file and say where."""
     from fedstep.analysis.export import write_csv, write_parquet
-    from fedstep.analysis.results import load, pack
+    from fedstep.analysis.results import load_results, pack
 
     if options.pack:
         path = pack(options.home, options.pack)
     elif options.csv:
-        path = write_csv(load(options.home), options.csv)
+        path = write_csv(load_results(options.home), options.csv)
     else:
-        path = write_parquet(load(options.home), options.parquet)
+        path = write_parquet(load_results(options.home), options.parquet)
     size = path.stat().st_size / 1e6
     Console().print(
         f"export: {path} ({size:.2f} MB)", soft_wrap=True, highlight=False, markup=False

@@ -13,6 +13,7 @@ from rich.table import Table
 from fedstep.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
+    from fedstep.analysis.profile import MethodProfile
     from fedstep.study.choices import Choice
     from fedstep.study.plan import Study
 
@@ -77,7 +78,7 @@ def find(name: str) -> Path:
 
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
-    from fedstep.analysis.profile import rows
+    from fedstep.analysis.profile import method_profiles
     from fedstep.study.pool import run_all
     from fedstep.study.work import note_labels
 
@@ -87,7 +88,7 @@ def run_study(options: argparse.Namespace) -> None:
     labels = [m.label for _ in study.seeds for m in study.methods]
     run_all(jobs, labels, home, options.data, options.workers, options.profile)
     if options.profile:
-        _show_profile(rows(jobs, labels, home))
+        _show_profile(method_profiles(jobs, labels, home))
     note_labels(study, home, options.data)
     Console().print(
         f"results: {home}   (fedstep compare {home}; fedstep report {home})",
@@ -96,21 +97,19 @@ def run_study(options: argparse.Namespace) -> None:
     )
 
 
-def _show_profile(table: list[tuple[str, float, dict[str, float]]]) -> None:
-    from fedstep.analysis.profile import KINDS
+def _show_profile(profiles: list[MethodProfile]) -> None:
+    from fedstep.run.profile import TIME_KINDS
 
     console = Console()
-    if not table:
+    if not profiles:
         console.print(
             "no profile: these runs were finished without --profile; give --out another directory"
         )
         return
-    shown = Table(
-        "where the time went", *(label for label, _, _ in table), box=None, pad_edge=False
-    )
-    shown.add_row("ms a round", *(f"{wall:.1f}" for _, wall, _ in table))
-    for kind in KINDS:
-        shown.add_row(kind, *(f"{100 * shares[kind]:.0f} %" for _, _, shares in table))
+    shown = Table("where the time went", *(p.label for p in profiles), box=None, pad_edge=False)
+    shown.add_row("ms a round", *(f"{p.milliseconds:.1f}" for p in profiles))
+    for kind in TIME_KINDS:
+        shown.add_row(kind, *(f"{100 * p.shares[kind]:.0f} %" for p in profiles))
     console.print(shown)
 
 

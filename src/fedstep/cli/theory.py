@@ -13,7 +13,7 @@ from rich.text import Text
 from fedstep.cli.study import find
 
 if TYPE_CHECKING:
-    from fedstep.report.tables import Grid
+    from fedstep.analysis.grid import Grid
 
 
 def register(commands: Any) -> None:
@@ -60,8 +60,9 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print the tables, write theory.json and theory.html."""
-    from fedstep.analysis.theory.study import chosen, study_theory, write
+    from fedstep.analysis.theory.study import chosen, study_theory
     from fedstep.analysis.theory.tell import grids, notes
+    from fedstep.report.theory_page import write_findings
     from fedstep.run import progress
     from fedstep.study.plan import read_study
     from fedstep.study.work import prepare
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         for note in notes(each):
             console.print(note, style="dim", markup=False)
         console.print()
-    for path in write(home, study, found):
+    for path in write_findings(home, study, found):
         console.print(f"{path.suffix[1:]}: {path}", soft_wrap=True, markup=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis.results import Results
+from fedstep.analysis.results import Results, primary_metric
 from fedstep.core.errors import InputError
 from fedstep.report import panels
 from fedstep.report.chart import Chart, Series
@@ -20,12 +20,13 @@ MARKER_STYLES = ("o", "s", "^", "D", "v", "P", "|")
 def study_figures(results: Results, folder: Path) -> list[Path]:
     """The figures of a study as PNG and PDF; those that the results have no numbers for are left out."""
     groups = results.groups
-    accuracy = {chart.title: chart for chart in panels.accuracy_charts(groups)}
+    metric = primary_metric(groups)
+    measured = {chart.title: chart for chart in panels.metric_charts(groups)}
     loss = {chart.title: chart for chart in panels.loss_charts(groups)}
     server = {chart.title: chart for chart in panels.server_charts(groups)}
     rows: dict[str, Sequence[Chart | None]] = {
-        "accuracy-rounds": [accuracy.get("Test accuracy by round")],
-        "accuracy-gradients": [accuracy.get("Test accuracy by cost")],
+        f"{metric.name}-rounds": [measured.get(f"Test {metric.title} by round")],
+        f"{metric.name}-gradients": [measured.get(f"Test {metric.title} by cost")],
         "loss-rounds": [loss.get("Training loss by round")],
         "steps-trials": panels.step_charts(groups),
         "eta_g": [server.get("Step the server took")],

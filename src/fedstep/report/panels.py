@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from fedstep.analysis import curves
-from fedstep.analysis.compare import Comparison, Line
 from fedstep.analysis.curves import Column, Curve
-from fedstep.analysis.results import Group
-from fedstep.analysis.statistics import Spread
-from fedstep.analysis.summary import Run
+from fedstep.analysis.results import Group, primary_metric
 from fedstep.report.chart import Chart, Series
+from fedstep.report.metric_text import axis_label
 from fedstep.report.style import line_style
+from fedstep.run.columns import LAST, MetricInfo
+from fedstep.run.history import Run
 
-SETTLED = 0.1  # the first rounds of an accuracy curve do not set the scale
-C = re.compile(r"(.*?)[\s,]*\bc\s*=\s*([0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
+SETTLED = 0.1  # the first rounds of a curve of the metric do not set the scale
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,9 @@ class CostAxis:
     values: Column
 
 
-ROUNDS = CostAxis("round", "round", curves.rounds)
-GRADIENTS = CostAxis("cost", "gradient-equivalents (trials counted)", curves.gradients)
-TRAFFIC = CostAxis("traffic", "megabytes, up and down", curves.megabytes)
+ROUNDS = CostAxis("round", "round", curves.by_round)
+GRADIENTS = CostAxis("cost", "gradient-equivalents (trials counted)", curves.by_gradients)
+TRAFFIC = CostAxis("traffic", "megabytes, up and down", curves.by_megabytes)
 
 
 @dataclass(frozen=True)
@@ -59,31 +57,31 @@ def members(groups: Sequence[Group]) -> list[Member]:
 
 
 def first_chart(groups: Sequence[Group]) -> Chart | None:
-    """What the page opens with: accuracy by round, or the loss where no accuracy was measured."""
+    """What the page opens with: the metric by round, or the loss where it was not measured."""
     candidates = [
-        _accuracy_chart(groups, ROUNDS),
+        _metric_chart(groups, ROUNDS),
         _train_loss_chart(groups, ROUNDS),
         _batch_loss_chart(groups),
     ]
-    return next(iter(_drawable(candidates)), None)
+    return next(iter(drawable_charts(candidates)), None)
 
 
-def accuracy_charts(groups: Sequence[Group]) -> list[Chart]:
-    """Test accuracy against rounds, gradients and bytes; then readout against last iterate."""
+def metric_charts(groups: Sequence[Group]) -> list[Chart]:
+    """The metric against rounds, gradients and bytes; then readout against last iterate."""
     axes = (ROUNDS, GRADIENTS, TRAFFIC)
-    charts = [_accuracy_chart(groups, axis) for axis in axes]
-    return _drawable([*charts, _readout_chart(groups)])
+    charts = [_metric_chart(groups, axis) for axis in axes]
+    return drawable_charts([*charts, _readout_chart(groups)])
 
 
 def loss_charts(groups: Sequence[Group]) -> list[Chart]:
     """Loss over all clients against rounds, gradients and bytes, or on the clients' batches; then on test data."""
-    over_clients = _drawable(
+    over_clients = drawable_charts(
         _train_loss_chart(groups, axis) for axis in (ROUNDS, GRADIENTS, TRAFFIC)
     )
     # The clients' own batches tell less, and only of those who took part: a stand-in.
     if not over_clients:
-        over_clients = _drawable([_batch_loss_chart(groups)])
-    return over_clients + _drawable([_test_loss_chart(groups)])
+        over_clients = drawable_charts([_batch_loss_chart(groups)])
+    return over_clients + drawable_charts([_test_loss_chart(groups)])
 
 
 def step_charts(groups: Sequence[Group]) -> list[Chart]:
@@ -93,7 +91,7 @@ def step_charts(groups: Sequence[Group]) -> list[Chart]:
     steps_note = (
         "Of all steps of a round's clients; line: median, band: quartiles, means over seeds."
     )
-    return _drawable(
+    return drawable_charts(
         [
             Chart(
                 title="Step the clients accepted",
@@ -115,14 +113,21 @@ def step_charts(groups: Sequence[Group]) -> list[Chart]:
 
 
 def server_charts(groups: Sequence[Group]) -> list[Chart]:
-    """The server's step by round, and what the accuracy did after large ones."""
+    """The server's step by round, and what the metric did after large ones."""
+    metric = primary_metric(groups)
+    points = ""
+    worse = "above"
+    if metric.percent:
+        points = ", points"
+    if metric.higher_is_better:
+        worse = "below"
     moving = [m for m in members(groups) if curves.extrapolates(m.group)]
     eta_g = curves.column("eta_g")
     jumps_note = (
         "A dot is an evaluation of one seed; right: large extrapolation, "
-        "below 0: the last iterate got worse."
+        f"{worse} 0: the last iterate got worse."
     )
-    return _drawable(
+    return drawable_charts(
         [
             Chart(
                 title="Step the server took",
@@ -135,8 +140,8 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
             Chart(
                 title="Extrapolation and what followed",
                 x_label="largest eta_g since the evaluation before",
-                y_label="change of accuracy, points",
-                series=tuple(_jump_dots(m) for m in moving),
+                y_label=f"change of {metric.title}{points}",
+                series=tuple(_jump_dots(m, metric) for m in moving),
                 log_x=True,
                 note=jumps_note,
             ),
@@ -144,67 +149,46 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
     )
 
 
-def sensitivity_charts(comparison: Comparison) -> list[Chart]:
-    """Accuracy and trials against c where every label ends in `c=...`: Figure 5 of the paper."""
-    families = _families(comparison)
-    accuracy = _against_c(
-        families, lambda line: Spread(100 * line.accuracy.mean, 100 * line.accuracy.std)
-    )
-    trials = _against_c(families, lambda line: Spread(line.trials, math.nan))
-    return _drawable(
-        [
-            Chart(
-                title="Accuracy against c",
-                x_label="c",
-                y_label="accuracy, %",
-                series=accuracy,
-                note="Band: one deviation over seeds.",
-                keys=True,
-            ),
-            Chart(
-                title="Trials a step against c",
-                x_label="c",
-                y_label="trials",
-                series=trials,
-                keys=True,
-            ),
-        ]
-    )
-
-
-def jumps(run: Run) -> list[tuple[float, float]]:
-    """Largest server step between two evaluations, and how far the last iterate's accuracy moved, in points."""
+def jumps(run: Run, metric: MetricInfo) -> list[tuple[float, float]]:
+    """Largest server step between two evaluations, and how far the last iterate's metric moved."""
     eta_g = run.column("eta_g")
-    accuracy = run.column("last_accuracy")
-    evaluated = [k for k, value in enumerate(accuracy) if not math.isnan(value)]
+    values = run.column(LAST + metric.name)
+    scale = 1
+    if metric.percent:
+        scale = 100
+    evaluated = [k for k, value in enumerate(values) if not math.isnan(value)]
     moves = []
     for before, after in pairwise(evaluated):
         largest = max(eta_g[before + 1 : after + 1])
-        change = 100 * (accuracy[after] - accuracy[before])
+        change = scale * (values[after] - values[before])
         moves.append((largest, change))
     return moves
 
 
-def _accuracy_chart(groups: Sequence[Group], axis: CostAxis) -> Chart:
+def _metric_chart(groups: Sequence[Group], axis: CostAxis) -> Chart:
+    metric = primary_metric(groups)
     return Chart(
-        title=f"Test accuracy by {axis.word}",
+        title=f"Test {metric.title} by {axis.word}",
         x_label=axis.label,
-        y_label="accuracy, %",
-        series=_bands(groups, curves.accuracy, axis.values),
+        y_label=axis_label(metric),
+        series=_bands(groups, curves.metric_column(metric), axis.values),
         settled=SETTLED,
     )
 
 
 def _readout_chart(groups: Sequence[Group]) -> Chart:
+    metric = primary_metric(groups)
+    last = curves.metric_column(metric, LAST)
+    readout = curves.metric_column(metric)
     lines = []
     for member in members(groups):
-        if curves.averages(member.group):
-            lines.append(_bare(member, curves.last_accuracy, faint=True))
-            lines.append(_bare(member, curves.accuracy, faint=False))
+        if curves.averages(member.group, metric):
+            lines.append(_bare(member, last, faint=True))
+            lines.append(_bare(member, readout, faint=False))
     return Chart(
         title="Readout and last iterate",
         x_label="round",
-        y_label="accuracy, %",
+        y_label=axis_label(metric),
         series=tuple(lines),
         note="With markers: the point that is read out; thin: the last iterate. "
         "Methods for which they differ.",
@@ -239,7 +223,7 @@ def _test_loss_chart(groups: Sequence[Group]) -> Chart:
         title="Test loss by round",
         x_label="round",
         y_label="test loss",
-        series=_bands(groups, curves.column("test_loss"), curves.rounds),
+        series=_bands(groups, curves.column("test_loss"), curves.by_round),
         log_y=True,
     )
 
@@ -249,14 +233,14 @@ def _batch_loss_chart(groups: Sequence[Group]) -> Chart:
         title="Loss on the clients' batches by round",
         x_label="round",
         y_label="loss",
-        series=_bands(groups, curves.column("loss"), curves.rounds),
+        series=_bands(groups, curves.column("loss"), curves.by_round),
         log_y=True,
         note="Of the batches of the local steps, while the clients move.",
     )
 
 
-def _jump_dots(member: Member) -> Series:
-    moves = [move for run in member.group.runs for move in jumps(run)]
+def _jump_dots(member: Member, metric: MetricInfo) -> Series:
+    moves = [move for run in member.group.runs for move in jumps(run, metric)]
     points = curves.thin(moves)
     return Series(
         name=member.group.label,
@@ -267,45 +251,10 @@ def _jump_dots(member: Member) -> Series:
     )
 
 
-def _families(comparison: Comparison) -> dict[str, list[tuple[float, Line]]]:
-    """Methods by what stands before `c=`, with their c; nothing where a label does not end so."""
-    families: dict[str, list[tuple[float, Line]]] = {}
-    for line in comparison.lines:
-        match = C.fullmatch(line.label)
-        if match is None:
-            return {}
-        families.setdefault(match[1], []).append((float(match[2]), line))
-    if len(comparison.lines) < 2:
-        return {}
-    return families
-
-
-def _against_c(
-    families: dict[str, list[tuple[float, Line]]], score: Callable[[Line], Spread]
-) -> tuple[Series, ...]:
-    lines = []
-    for index, (name, members_of) in enumerate(families.items()):
-        ordered = sorted(members_of, key=lambda pair: pair[0])
-        spreads = [score(line) for _, line in ordered]
-        lines.append(
-            Series(
-                name=name,
-                x=[c for c, _ in ordered],
-                y=[s.mean for s in spreads],
-                style=line_style(index),
-                band=(
-                    [s.mean - s.std for s in spreads],
-                    [s.mean + s.std for s in spreads],
-                ),
-            )
-        )
-    return tuple(lines)
-
-
 def _bands(groups: Sequence[Group], y: Column, x: Column) -> tuple[Series, ...]:
     return tuple(m.line(curves.mean_band(m.group, y, x)) for m in members(groups))
 
 
-def _drawable(charts: Iterable[Chart]) -> list[Chart]:
+def drawable_charts(charts: Iterable[Chart]) -> list[Chart]:
     """The charts that have a number, without the lines that have none."""
     return [chart for chart in charts if chart.drawable]

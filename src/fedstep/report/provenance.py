@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedstep.analysis.results import Group, Results
+from fedstep.analysis.results import Group, Results, primary_metric
+from fedstep.report.metric_text import metric_value, with_unit
 from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
 from fedstep.report.style import line_style
-from fedstep.report.tables import percent
+from fedstep.run.columns import MetricInfo
 from fedstep.study.plan import Study
 
 
@@ -48,15 +49,18 @@ def unfinished(results: Results) -> str:
 
 def tuning_section(results: Results) -> Section | None:
     """Every grid point, the chosen one marked; None where nothing was tuned."""
-    rows = [row for index, group in enumerate(results.groups) for row in _tuning_rows(group, index)]
+    metric = primary_metric(results.groups)
+    rows: list[TableRow] = []
+    for index, group in enumerate(results.groups):
+        rows += _tuning_rows(group, index, metric)
     if not rows:
         return None
     total = sum(group.choice.rounds for group in results.groups)
     words = (
-        f"Chosen by test accuracy with seed {results.study.tuning.seed}, which no run of the study "
+        f"Chosen by test {metric.title} with seed {results.study.tuning.seed}, which no run of the study "
         f"uses: this favours the tuned methods. {total:,} rounds in all."
     )
-    heads = ("method", "grid point", "accuracy %", "rounds", "")
+    heads = ("method", "grid point", with_unit(metric.title, metric), "rounds", "")
     table = PageTable(heads, tuple(rows), words=True)
     return Section("Tuning", words=words, tables=(table,))
 
@@ -126,14 +130,14 @@ def _stopped(group: Group) -> list[str]:
     return stops
 
 
-def _tuning_rows(group: Group, index: int) -> list[TableRow]:
+def _tuning_rows(group: Group, index: int, metric: MetricInfo) -> list[TableRow]:
     rows: list[TableRow] = []
     scores = group.choice.scores
     for spec, score in scores.items():
         chosen = spec == group.choice.spec
         score_text = "diverged"
         if score is not None:
-            score_text = percent(score)
+            score_text = metric_value(score, metric)
         rounds = group.choice.rounds // len(scores)
         cells = [
             Cell(spec, code=True, strong=chosen),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.analysis.compare import Comparison, compare, compare_groups
+from fedstep.analysis.grid import Grid
 from fedstep.analysis.results import Group, Results
-from fedstep.analysis.summary import Run
 from fedstep.report import panels
 from fedstep.report.chart import Chart
 from fedstep.report.page import (
@@ -36,11 +36,12 @@ from fedstep.report.provenance import (
     versions,
 )
 from fedstep.report.render import write_page
+from fedstep.report.sensitivity import sensitivity_charts
 from fedstep.report.style import line_style
-from fedstep.report.tables import Grid, comparison_grids, comparison_notes
+from fedstep.report.tables import comparison_grids, comparison_notes
 from fedstep.report.verdict import verdict
 from fedstep.run.files import plain
-from fedstep.study.choices import Choice
+from fedstep.run.history import Run
 
 
 def write_report(
@@ -69,7 +70,7 @@ def runs_page(
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
     """Runs of which nothing is known but their rows: each is a method with one seed."""
-    groups = [_alone(run) for run in runs]
+    groups = [Group.alone(run) for run in runs]
     rounds = max((len(run.rows) for run in runs), default=0)
     details: tuple[Detail, ...] = ()
     if settings:
@@ -145,7 +146,12 @@ def _result_sections(
     if any(len(group.runs) > 1 for group in groups):
         over_seeds = "Lines are means over seeds, bands one standard deviation."
     sections = [
-        _chart_section("Accuracy", panels.accuracy_charts(groups), over_seeds, opening),
+        _chart_section(
+            comparison.metric.title.capitalize(),
+            panels.metric_charts(groups),
+            over_seeds,
+            opening,
+        ),
         Section(
             title="In numbers",
             tables=_tables(comparison),
@@ -154,7 +160,7 @@ def _result_sections(
         _chart_section("Loss", panels.loss_charts(groups), "", opening),
         _chart_section("Steps of the clients", panels.step_charts(groups)),
         _chart_section("Step of the server", panels.server_charts(groups)),
-        _chart_section("Sensitivity to c", panels.sensitivity_charts(comparison)),
+        _chart_section("Sensitivity", sensitivity_charts(comparison)),
     ]
     return [section for section in sections if section.figures or section.tables]
 
@@ -172,7 +178,7 @@ def _chart_section(
 
 def _tables(comparison: Comparison) -> tuple[PageTable, ...]:
     grids = comparison_grids(comparison)
-    if len(comparison.lines) > 1:
+    if len(comparison.methods) > 1:
         return tuple(_comparison_table(grid) for grid in grids)
     # Four tables of one row each are read more easily as one of two columns.
     pairs = [pair for grid in grids for pair in zip(grid.heads[1:], grid.rows[0][1:], strict=True)]
@@ -189,16 +195,3 @@ def _comparison_table(grid: Grid) -> PageTable:
 
 def _settings(settings: Mapping[str, Any]) -> Detail:
     return Detail("Settings", text=json.dumps(plain(settings), indent=1))
-
-
-def _alone(run: Run) -> Group:
-    """A run as a method with one seed and without tuning."""
-    return Group(
-        label=run.name,
-        runs=(run,),
-        choice=Choice(run.name, run.name, 0, {}),
-        published={},
-        seeds=(0,),
-        unfinished=(),
-        specs=({},),
-    )

@@ -11,20 +11,19 @@ from textwrap import fill
 from rich.table import Table
 from rich.text import Text
 
-from fedstep.analysis.compare import Comparison, Line
-from fedstep.analysis.statistics import Difference, Spread
-
-NONE = "-"
-REFERENCE = "reference"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Words in rows and columns; the first column names the method."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+from fedstep.analysis.compare import Comparison
+from fedstep.analysis.grid import Grid
+from fedstep.analysis.statistics import Spread
+from fedstep.analysis.summary import MethodSummary
+from fedstep.report.metric_text import (
+    NONE,
+    REFERENCE,
+    metric_gap,
+    metric_spread,
+    metric_value,
+    with_unit,
+)
+from fedstep.run.columns import MetricInfo
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class TableColumn:
     """A head, and what a method has below it."""
 
     head: str
-    cell: Callable[[Line], str]
+    cell: Callable[[MethodSummary], str]
 
 
 def comparison_grids(comparison: Comparison) -> list[Grid]:
@@ -40,7 +39,7 @@ def comparison_grids(comparison: Comparison) -> list[Grid]:
     grids = [
         _grid(comparison, "What was reached", _reached(comparison)),
         _grid(comparison, "How sure, how steady", _sure(comparison)),
-        _grid(comparison, "At other points", _other()),
+        _grid(comparison, "At other points", _other(comparison.metric)),
         _grid(comparison, "What it cost", _cost(comparison)),
     ]
     return [grid for grid in grids if len(grid.heads) > 1]
@@ -48,16 +47,22 @@ def comparison_grids(comparison: Comparison) -> list[Grid]:
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What the columns mean."""
-    pairs = max((line.difference.pairs for line in comparison.lines if line.difference), default=0)
-    final = "accuracy is the mean of the last tenth of the evaluated rounds."
-    if any(line.seeds > 1 for line in comparison.lines):
+    pairs = max(
+        (line.difference.pairs for line in comparison.methods if line.difference), default=0
+    )
+    title = comparison.metric.title
+    bound = "at most"
+    if comparison.metric.higher_is_better:
+        bound = "at least"
+    final = f"{title} is the mean of the last tenth of the evaluated rounds."
+    if any(line.seeds > 1 for line in comparison.methods):
         final = f"Mean ± sample standard deviation over seeds; {final}"
     notes = [
         final[0].upper() + final[1:],
-        "Spread by round: standard deviation of the accuracy "
+        f"Spread by round: standard deviation of the {title} "
         "over the last quarter of the evaluated rounds of a run.",
-        f"Costs: to the first evaluated round with at least {percent(comparison.target)} % "
-        "accuracy, median over seeds, a run that never gets there counted as endless; "
+        f"Costs: to the first evaluated round with {bound} {_target(comparison)} "
+        f"{title}, median over seeds, a run that never gets there counted as endless; "
         "a forward pass alone is a third of a gradient.",
         "MB: megabytes up and down. Failed: searches of a run that found no step. "
         "All rounds: tuning and one run.",
@@ -68,7 +73,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
             f"p: exact sign-flip test, at least {2 / 2**pairs:.3g} with {pairs} seeds, "
             "not corrected for several comparisons."
         )
-    if any(line.published for line in comparison.lines):
+    if any(line.published for line in comparison.methods):
         notes.append("Published numbers are printed as the study's file gives them.")
     return notes
 
@@ -90,13 +95,6 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def percent(value: float) -> str:
-    """An accuracy of [0, 1] in per cent."""
-    if isnan(value):
-        return NONE
-    return f"{100 * value:.2f}"
-
-
 def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
     """Mean ± deviation; the mean alone for one seed."""
     if isnan(values.mean):
@@ -105,18 +103,6 @@ def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
     if isnan(values.std):
         return mean
     return f"{mean} ± {scale * values.std:.{digits}f}"
-
-
-def gap(difference: Difference | None) -> str:
-    """A difference in percentage points with its interval."""
-    if difference is None:
-        return REFERENCE
-    if isnan(difference.mean):
-        return NONE
-    mean = f"{100 * difference.mean:+.2f}"
-    if isnan(difference.low):
-        return mean
-    return f"{mean} [{100 * difference.low:+.2f}, {100 * difference.high:+.2f}]"
 
 
 def _rich_table(grid: Grid) -> Table:
@@ -142,11 +128,12 @@ def _rich_table(grid: Grid) -> Table:
 
 
 def _reached(comparison: Comparison) -> list[TableColumn]:
-    lines = comparison.lines
+    lines = comparison.methods
+    metric = comparison.metric
     loss_known = any(not isnan(line.train_loss.mean) for line in lines)
     keys = dict.fromkeys(key for line in lines for key in line.published)
 
-    def loss(line: Line) -> str:
+    def loss(line: MethodSummary) -> str:
         # A dash would say that nothing was measured.
         if loss_known and isnan(line.train_loss.mean):
             return "not finite"
@@ -154,7 +141,10 @@ def _reached(comparison: Comparison) -> list[TableColumn]:
 
     return [
         TableColumn("seeds", _seeds),
-        TableColumn("accuracy %", lambda line: spread(line.accuracy, 100)),
+        TableColumn(
+            with_unit(metric.title, metric),
+            lambda line: metric_spread(line.score, metric),
+        ),
         TableColumn("training loss", loss),
         *(TableColumn(f"published {key.replace('_', ' ')}", _published(key)) for key in keys),
     ]
@@ -164,19 +154,25 @@ def _sure(comparison: Comparison) -> list[TableColumn]:
     return [
         TableColumn(
             f"difference to {comparison.reference} [95 %]",
-            lambda line: gap(line.difference),
+            lambda line: metric_gap(line.difference, comparison.metric),
         ),
         TableColumn("p", _p_value),
-        TableColumn("spread by round", lambda line: percent(line.swing)),
+        TableColumn("spread by round", lambda line: metric_value(line.swing, comparison.metric)),
     ]
 
 
-def _other() -> list[TableColumn]:
+def _other(metric: MetricInfo) -> list[TableColumn]:
     return [
-        TableColumn("last iterate %", lambda line: spread(line.last, 100)),
-        TableColumn("best %", lambda line: spread(line.best, 100)),
+        TableColumn(
+            with_unit("last iterate", metric),
+            lambda line: metric_spread(line.last, metric),
+        ),
+        TableColumn(with_unit("best", metric), lambda line: metric_spread(line.best, metric)),
         TableColumn("best round", lambda line: _count(line.best_round)),
-        TableColumn("held-out clients %", lambda line: spread(line.heldout, 100)),
+        TableColumn(
+            with_unit("held-out clients", metric),
+            lambda line: metric_spread(line.heldout, metric),
+        ),
     ]
 
 
@@ -192,7 +188,7 @@ def _cost(comparison: Comparison) -> list[TableColumn]:
         return columns
     return [
         TableColumn(
-            f"rounds to {percent(comparison.target)} %",
+            f"rounds to {_target(comparison)}",
             lambda line: _count(line.reach.rounds),
         ),
         TableColumn("gradients", lambda line: _count(line.reach.gradients)),
@@ -206,43 +202,47 @@ def _grid(comparison: Comparison, title: str, columns: Sequence[TableColumn]) ->
     heads = ["method"]
     filled = []
     for column in columns:
-        cells = [column.cell(line) for line in comparison.lines]
+        cells = [column.cell(line) for line in comparison.methods]
         if any(cell not in (NONE, REFERENCE) for cell in cells):
             heads.append(column.head)
             filled.append(cells)
-    labels = [line.label for line in comparison.lines]
+    labels = [line.label for line in comparison.methods]
     rows = tuple(zip(labels, *filled, strict=True))
     return Grid(title, tuple(heads), rows)
 
 
-def _seeds(line: Line) -> str:
+def _target(comparison: Comparison) -> str:
+    return with_unit(metric_value(comparison.target, comparison.metric), comparison.metric)
+
+
+def _seeds(line: MethodSummary) -> str:
     if line.unfinished:
         return f"{line.seeds}, {line.unfinished} unfinished"
     return str(line.seeds)
 
 
-def _p_value(line: Line) -> str:
+def _p_value(line: MethodSummary) -> str:
     # One pair has two ways to be signed, both as far from 0: its p says nothing.
     if line.difference is None or line.difference.pairs < 2 or isnan(line.difference.p):
         return NONE
     return f"{line.difference.p:.3g}"
 
 
-def _published(key: str) -> Callable[[Line], str]:
-    def cell(line: Line) -> str:
+def _published(key: str) -> Callable[[MethodSummary], str]:
+    def cell(line: MethodSummary) -> str:
         values = line.published.get(key, ())
         return " ± ".join(f"{value:g}" for value in values) or NONE
 
     return cell
 
 
-def _trials(line: Line) -> str:
+def _trials(line: MethodSummary) -> str:
     if not line.trials:
         return NONE
     return f"{line.trials:.2f}"
 
 
-def _failed(line: Line) -> str:
+def _failed(line: MethodSummary) -> str:
     if not line.trials:
         return NONE
     return f"{line.failed:,.0f}"

@@ -8,18 +8,32 @@ from pathlib import Path
 
 from fedstep.analysis.theory import bounds
 from fedstep.analysis.theory.tell import Finding, grids, notes
+from fedstep.analysis.theory.tell import record as finding_record
 from fedstep.analysis.theory.theorems import not_covered
 from fedstep.report.chart import Chart, Series
 from fedstep.report.page import Figure, Page, Section, figure, legend_of, word_table
 from fedstep.report.render import write_page
 from fedstep.report.style import line_style
+from fedstep.run.files import write_json
+from fedstep.study.plan import Study
 
 LINES = ("measured", "proved bound", "printed bound")
 
 
-def write_theory(path: Path, title: str, findings: Sequence[Finding]) -> Path:
-    """Write the page and return its absolute path."""
-    return write_page(path, theory_page(title, findings))
+def write_findings(home: Path, study: Study, findings: Sequence[Finding]) -> tuple[Path, Path]:
+    """theory.json and theory.html in the results directory; returns their absolute paths."""
+    home.mkdir(parents=True, exist_ok=True)
+    data = home / "theory.json"
+    record = {
+        "study": study.name,
+        "title": study.title,
+        "scale": study.scale,
+        "methods": [finding_record(finding) for finding in findings],
+    }
+    write_json(data, record)
+    title = f"{study.title}: theorems and measurements"
+    page = write_page(home / "theory.html", theory_page(title, findings))
+    return data.resolve(), page
 
 
 def theory_page(title: str, findings: Sequence[Finding]) -> Page:

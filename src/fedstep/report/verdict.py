@@ -3,52 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
-from fedstep.analysis.compare import Comparison, Line
-from fedstep.report.tables import gap, percent, spread
+from fedstep.analysis.compare import Comparison
+from fedstep.analysis.summary import MethodSummary
+from fedstep.report.metric_text import metric_gap, metric_spread, metric_value, with_unit
+from fedstep.run.columns import MetricInfo
 
 
 def verdict(comparison: Comparison) -> str:
     """Who came first, how far ahead of the next, and who never got to the target."""
-    scored = [line for line in comparison.lines if line.accuracy.mean > 0]
+    metric = comparison.metric
+    scored = [method for method in comparison.methods if not isnan(method.score.mean)]
     if not scored:
-        return "No accuracy was measured."
-    ranked = sorted(scored, key=lambda line: -line.accuracy.mean)
-    if len(comparison.lines) == 1:
-        return _single(ranked[0])
+        return f"No {metric.title} was measured."
+    ranked = sorted(scored, key=lambda method: -metric.rank(method.score.mean))
+    if len(comparison.methods) == 1:
+        return _single(ranked[0], metric)
     sentences = [
-        _winner(ranked[0]),
+        _winner(ranked[0], metric),
         *_runner_up(ranked, comparison),
         *_stragglers(comparison),
     ]
     return " ".join(sentences)
 
 
-def _single(line: Line) -> str:
+def _single(method: MethodSummary, metric: MetricInfo) -> str:
     """One method has nothing to be compared with."""
-    reached = f"{line.label} reached {spread(line.accuracy, 100)} % accuracy"
-    best = f"best {spread(line.best, 100)} % at round {line.best_round:.0f}"
-    return f"{reached} ({best})."
+    score = with_unit(metric_spread(method.score, metric), metric)
+    best = with_unit(metric_spread(method.best, metric), metric)
+    return (
+        f"{method.label} reached {score} {metric.title} "
+        f"(best {best} at round {method.best_round:.0f})."
+    )
 
 
-def _winner(line: Line) -> str:
-    seeds = f"{line.seeds} seed" + "s" * (line.seeds > 1)
-    return f"Highest accuracy: {line.label}, {spread(line.accuracy, 100)} % ({seeds})."
+def _winner(method: MethodSummary, metric: MetricInfo) -> str:
+    extreme = "Lowest"
+    if metric.higher_is_better:
+        extreme = "Highest"
+    seeds = f"{method.seeds} seed" + "s" * (method.seeds > 1)
+    score = with_unit(metric_spread(method.score, metric), metric)
+    return f"{extreme} {metric.title}: {method.label}, {score} ({seeds})."
 
 
-def _runner_up(ranked: Sequence[Line], comparison: Comparison) -> list[str]:
+def _runner_up(ranked: Sequence[MethodSummary], comparison: Comparison) -> list[str]:
     """Nothing where the differences are taken to another method than the best."""
-    nearest = next((line for line in ranked[1:] if line.difference), None)
+    nearest = next((method for method in ranked[1:] if method.difference), None)
     if ranked[0].label != comparison.reference or nearest is None or nearest.difference is None:
         return []
-    sentences = [f"Next: {nearest.label}, {gap(nearest.difference)} points."]
+    gap = metric_gap(nearest.difference, comparison.metric)
+    unit = ""
+    if comparison.metric.percent:
+        unit = " points"
+    sentences = [f"Next: {nearest.label}, {gap}{unit}."]
     if nearest.difference.low <= 0 <= nearest.difference.high:
         sentences.append("The interval contains 0: these seeds do not tell the two apart.")
     return sentences
 
 
 def _stragglers(comparison: Comparison) -> list[str]:
-    never = [line.label for line in comparison.lines if not line.reached]
+    never = [method.label for method in comparison.methods if not method.reached]
     if not never:
         return []
-    return [f"Never at {percent(comparison.target)} %: {', '.join(never)}."]
+    target = with_unit(metric_value(comparison.target, comparison.metric), comparison.metric)
+    return [f"Never at {target}: {', '.join(never)}."]

@@ -5,6 +5,7 @@ No torch here: results are read, compared and drawn without it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,11 +53,13 @@ class MetricInfo:
         if self.name.startswith((HELDOUT, LAST)):
             raise InputError(f"metric {self.name!r}: {HELDOUT} and {LAST} mark other columns")
 
-    def better(self, one: float, other: float) -> bool:
-        """Whether one value is better than another; never where either is NaN."""
+    def rank(self, value: float) -> float:
+        """A number that is larger for a better value; NaN ranks below all."""
+        if math.isnan(value):
+            return -math.inf
         if self.higher_is_better:
-            return one > other
-        return one < other
+            return value
+        return -value
 
     @property
     def title(self) -> str:

@@ -17,9 +17,8 @@ class Choice:
     label: str
     spec: str
     rounds: int
-    scores: dict[
-        str, float | None
-    ]  # test accuracy, last tenth of the rounds, by grid point; None: diverged
+    # the study's first metric, last tenth of the rounds, by grid point; None: diverged
+    scores: dict[str, float | None]
 
 
 def read_choices(home: Path) -> dict[str, Choice]:

@@ -13,7 +13,9 @@ from fedstep.core.types import Batch, Context
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
 from fedstep.models.named import named
-from fedstep.study.plan import Study
+from fedstep.spec import build
+from fedstep.steps.search import LineSearch
+from fedstep.study.plan import Method, Study
 
 SHAPES = {
     "femnist": (784,),
@@ -46,11 +48,16 @@ def estimate(study: Study) -> Estimate:
     step = seconds_a_step(study)
     local = s.steps if s.steps is not None else 10 * (s.epochs or 0)
     rounds = s.per_round * local * step
-    searched = sum("sls" in m.spec for m in study.methods)
+    searched = sum(_searches(method) for method in study.methods)
     fixed = len(study.methods) - searched
     runs = len(study.seeds) * s.rounds * rounds * (fixed + searched * (1 + TRIALS / 3))
     points = sum(len(m.candidates()) for m in study.methods if m.grid)
     return Estimate(step, points * study.tuning.rounds * rounds, runs)
+
+
+def _searches(method: Method) -> bool:
+    """Whether the clients' steps cost trials; the grid of a spec does not change that."""
+    return isinstance(build(method.candidates()[0]).local.step, LineSearch)
 
 
 def seconds_a_step(study: Study) -> float:

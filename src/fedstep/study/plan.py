@@ -39,11 +39,14 @@ class Setting:
     eval_limit: int | None = None  # score on the first test samples only
     weighting: str | None = None  # "equal" or "samples"; None: the method's own
     train_loss: bool = True  # evaluate the loss over all clients
+    metrics: tuple[str, ...] = ()  # the first is tuned, compared and drawn; (): the usual ones
 
     def __post_init__(self) -> None:
         for name in ("data", "model"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"{name} = {getattr(self, name)!r}: give a text in quotes")
+        if not all(isinstance(metric, str) for metric in self.metrics):
+            raise InputError(f"metrics = {list(self.metrics)}: give a list of texts in quotes")
         for name in (
             "rounds",
             "per_round",
@@ -71,7 +74,11 @@ class Job:
 
     @property
     def digest(self) -> str:
-        text = json.dumps(asdict(self), sort_keys=True)
+        values = asdict(self)
+        # runs of before there were metrics keep their folders: what is usual is not spelt out
+        if not self.setting.metrics:
+            del values["setting"]["metrics"]
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -83,6 +90,8 @@ class Method:
     spec: str
     grid: dict[str, list[float]] = field(default_factory=dict)
     published: dict[str, list[float]] = field(default_factory=dict)
+    varied: dict[str, float] = field(default_factory=dict)  # such as c = 0.1, for a chart over c
+    family: str = ""  # the line of that chart which the method belongs to
 
     def candidates(self) -> list[str]:
         """The spec for every point of the grid."""
@@ -165,6 +174,8 @@ def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
     merged = {**table, **over}
     if merged.get("epochs") is not None and "steps" not in merged:
         merged["steps"] = None
+    if "metrics" in merged:
+        merged["metrics"] = _metrics(merged["metrics"], check)
     setting = _made(
         Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}}
     )
@@ -190,6 +201,16 @@ def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
         table.get("text", ""),
         scale,
     )
+
+
+def _metrics(given: Any, check: bool) -> tuple[str, ...]:
+    if not isinstance(given, list):
+        raise InputError(f"metrics = {given!r}: give a list, such as ['accuracy']")
+    if check:
+        from fedstep.run.metrics import metrics_of  # here, so that results are read without torch
+
+        metrics_of(given)
+    return tuple(given)
 
 
 def _check(method: Method) -> None:

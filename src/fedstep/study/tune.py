@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict
 from pathlib import Path
 
-from fedstep.analysis.summary import Run, summarise
 from fedstep.core.errors import InputError
+from fedstep.run.columns import metric_infos
 from fedstep.run.files import write_json
+from fedstep.run.history import Run
 from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice
-from fedstep.study.plan import Method, Study
+from fedstep.study.plan import Job, Method, Study
 from fedstep.study.pool import run_all
 from fedstep.study.work import folder_of
 
@@ -19,7 +21,7 @@ from fedstep.study.work import folder_of
 def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
 
-    The choice is made on the test accuracy of a seed that the study does not use: this favours the tuned methods.
+    The choice is made on the first metric, on test data, of a seed that the study does not use: this favours the tuned methods.
     """
     if study.tuning.seed in study.seeds:
         raise InputError(
@@ -35,21 +37,31 @@ def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[
 
 
 def choose(study: Study, method: Method, home: Path) -> Choice:
-    """The best grid point by the mean accuracy of the last tenth of its rounds."""
+    """The best grid point by the mean of the first metric over the last tenth of its rounds."""
     if not method.grid:
         return Choice(method.label, method.spec, 0, {})
-    scores: dict[str, float | None] = {}
-    for job in study.trials(method):
-        rows = Journal(folder_of(job, home) / "rounds.jsonl").rows()
-        got = summarise(Run(job.method, rows), math.inf)
-        broken = any(r["rejected"] for r in rows[-max(1, len(rows) // 10) :]) or math.isnan(
-            got.accuracy
-        )
-        scores[job.method] = None if broken else got.accuracy
-    good = {spec: score for spec, score in scores.items() if score is not None}
-    if not good:
+    trials = {job.method: _trial(job, home) for job in study.trials(method)}
+    scores = {spec: _score(run) for spec, run in trials.items()}
+    finite = {spec: score for spec, score in scores.items() if score is not None}
+    if not finite:
         raise InputError(
             f"method {method.label}: every grid point diverged; give smaller values in its grid {method.grid}"
         )
-    best = max(good, key=lambda spec: good[spec])
+    best = max(finite, key=lambda spec: trials[spec].metric.rank(finite[spec]))
     return Choice(method.label, best, study.tuning.rounds * len(scores), scores)
+
+
+def _trial(job: Job, home: Path) -> Run:
+    folder = folder_of(job, home)
+    rows = Journal(folder / "rounds.jsonl").rows()
+    spec = json.loads((folder / "spec.json").read_text())
+    return Run(job.method, rows, metric_infos(spec))
+
+
+def _score(run: Run) -> float | None:
+    """None of a run that diverged: updates were refused at its end, or there is no number."""
+    tail = run.rows[-max(1, len(run.rows) // 10) :]
+    score = run.final(run.metric.name)
+    if math.isnan(score) or any(row["rejected"] for row in tail):
+        return None
+    return score

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 import fedstep
-from fedstep.analysis.profile import FILE, summary
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.labels import label_name
@@ -32,6 +31,8 @@ from fedstep.run import checkpoint
 from fedstep.run.claim import claimed
 from fedstep.run.files import write_json, write_tensors
 from fedstep.run.journal import Journal
+from fedstep.run.metrics import metrics_of
+from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.server.weighting import BySamples, Equal
@@ -86,6 +87,7 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
         every=s.every,
         heldout=_first(dealt.heldout, s.eval_limit),
         train=s.train_loss,
+        metrics=metrics_of(s.metrics) if s.metrics else None,
     )
     return sim, dealt
 
@@ -134,8 +136,9 @@ def work(
         if profile:
             if crew is not None:
                 profiler.merge({"idle": crew.idle})
-            spent = summary(profiler.drain(), perf_counter() - begun, run.setting.rounds, workers)
-            write_json(folder_of(run, home) / FILE, spent)
+            wall = perf_counter() - begun
+            spent = profile_of(profiler.drain(), wall, run.setting.rounds, workers)
+            write_json(folder_of(run, home) / PROFILE_FILE, spent)
         return said
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 import torch
 
 from fedstep.analysis.theory.measure import Rounds, measure
-from fedstep.analysis.theory.tell import Finding, record
+from fedstep.analysis.theory.tell import Finding
 from fedstep.core.errors import InputError, unknown
-from fedstep.report.theory_page import write_theory
-from fedstep.run.files import write_json
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
 from fedstep.study.choices import read_choices
@@ -74,20 +72,3 @@ def study_theory(
         got = measure(sim, total, points, clients, partial(show, label, total))
         found.append(Finding(label, spec, seed, sim.task.algorithm, got))
     return found
-
-
-def write(home: Path, study: Study, found: Sequence[Finding]) -> tuple[Path, Path]:
-    """theory.json and theory.html in the results directory."""
-    home.mkdir(parents=True, exist_ok=True)
-    data, shown = home / "theory.json", home / "theory.html"
-    write_json(
-        data,
-        {
-            "study": study.name,
-            "title": study.title,
-            "scale": study.scale,
-            "methods": [record(f) for f in found],
-        },
-    )
-    write_theory(shown, f"{study.title}: theorems and measurements", found)
-    return data.resolve(), shown.resolve()

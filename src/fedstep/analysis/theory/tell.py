@@ -9,6 +9,7 @@ from math import nan
 from typing import Any
 
 from fedstep.algorithm import Algorithm
+from fedstep.analysis.grid import Grid
 from fedstep.analysis.theory import bounds
 from fedstep.analysis.theory.measure import Measured
 from fedstep.analysis.theory.theorems import (
@@ -21,7 +22,6 @@ from fedstep.analysis.theory.theorems import (
     not_covered,
     strong_convexity,
 )
-from fedstep.report.tables import Grid
 
 FALSE = "printed, false"
 

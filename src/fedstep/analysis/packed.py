@@ -1,0 +1,85 @@
+"""Finished runs in one gzip file, a JSON line each, small enough for version control."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedstep.core.errors import InputError
+from fedstep.run.files import write_bytes
+
+PACKED = "results.jsonl.gz"
+DIGITS = 6  # significant, in the compact file
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What one run left: its spec.json, its rows, and whether it reached its last round."""
+
+    spec: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    done: bool
+
+
+def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
+    """Write runs by digest; the same results give the same bytes.
+
+    Floats keep 6 significant digits, every round is kept.
+    """
+    lines = [_line(digest, run) for digest, run in runs.items()]
+    data = io.BytesIO()
+    # neither name, time nor platform in the header, so that the bytes depend on the results alone
+    with gzip.GzipFile("", "wb", 9, data, mtime=0) as file:
+        file.write("".join(lines).encode())
+    write_bytes(path, data.getvalue())
+    return path
+
+
+def unpack(path: Path) -> dict[str, StoredRun]:
+    """The runs of a compact file by digest."""
+    runs = {}
+    try:
+        text = gzip.decompress(path.read_bytes()).decode()
+        for line in text.splitlines():
+            entry = json.loads(line)
+            rows = _rows(entry["columns"])
+            runs[entry["digest"]] = StoredRun(entry["spec"], rows, done=True)
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
+        ) from None
+    return runs
+
+
+def all_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns of any of the rows, in the order in which they first occur."""
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns.update(dict.fromkeys(row))
+    return list(columns)
+
+
+def _line(digest: str, run: StoredRun) -> str:
+    columns = {}
+    for key in all_columns(run.rows):
+        columns[key] = [_short(row.get(key)) for row in run.rows]
+    line = {"digest": digest, "spec": run.spec, "columns": columns}
+    return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    return value

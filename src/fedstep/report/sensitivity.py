@@ -1,0 +1,89 @@
+"""Charts over a parameter that the study varies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from fedstep.analysis.compare import Comparison
+from fedstep.analysis.statistics import Spread
+from fedstep.analysis.summary import MethodSummary
+from fedstep.report.chart import Chart, Series
+from fedstep.report.metric_text import axis_label
+from fedstep.report.panels import drawable_charts
+from fedstep.report.style import line_style
+
+
+def sensitivity_charts(comparison: Comparison) -> list[Chart]:
+    """Metric and trials against what the study varies, such as c: Figure 5 of the paper."""
+    parameter = varied_parameter(comparison)
+    if parameter is None:
+        return []
+    metric = comparison.metric
+    scale = 1
+    if metric.percent:
+        scale = 100
+    scores = _against(
+        comparison,
+        parameter,
+        lambda method: Spread(scale * method.score.mean, scale * method.score.std),
+    )
+    trials = _against(comparison, parameter, lambda method: Spread(method.trials, math.nan))
+    return drawable_charts(
+        [
+            Chart(
+                title=f"{metric.title.capitalize()} against {parameter}",
+                x_label=parameter,
+                y_label=axis_label(metric),
+                series=scores,
+                note="Band: one deviation over seeds.",
+                keys=True,
+            ),
+            Chart(
+                title=f"Trials a step against {parameter}",
+                x_label=parameter,
+                y_label="trials",
+                series=trials,
+                keys=True,
+            ),
+        ]
+    )
+
+
+def varied_parameter(comparison: Comparison) -> str | None:
+    """What every method of the study has one value of; None where there is no such thing."""
+    names = {tuple(method.varied) for method in comparison.methods}
+    if len(comparison.methods) < 2 or len(names) != 1:
+        return None
+    parameters = names.pop()
+    if len(parameters) != 1:
+        return None
+    return parameters[0]
+
+
+def _against(
+    comparison: Comparison,
+    parameter: str,
+    score: Callable[[MethodSummary], Spread],
+) -> tuple[Series, ...]:
+    """A line for every family of methods."""
+    families: dict[str, list[MethodSummary]] = {}
+    for method in comparison.methods:
+        families.setdefault(method.family, []).append(method)
+    lines = []
+    for index, (name, methods) in enumerate(families.items()):
+        ordered = sorted(methods, key=lambda method: method.varied[parameter])
+        spreads = [score(method) for method in ordered]
+        lines.append(
+            Series(
+                name=name,
+                x=[method.varied[parameter] for method in ordered],
+                y=[s.mean for s in spreads],
+                style=line_style(index),
+                band=(
+                    [s.mean - s.std for s in spreads],
+                    [s.mean + s.std for s in spreads],
+                ),
+            )
+        )
+    return tuple(lines)
