@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedstep.core.errors import InputError
@@ -36,7 +36,6 @@ def complete(parts: Parts, total: int) -> bool:
     return sum(map(len, parts)) == total
 
 
-@settings(deadline=None)
 @given(labels, clients, alphas, seeds)
 def test_dirichlet_deals_every_client_exactly_its_equal_share(
     y: np.ndarray, n: int, alpha: float, seed: int
@@ -49,7 +48,6 @@ def test_dirichlet_deals_every_client_exactly_its_equal_share(
     assert partition_hash(parts) == partition_hash(Dirichlet(alpha, n)(y, seed))
 
 
-@settings(deadline=None)
 @given(labels, clients, alphas, st.integers(1, 5), seeds)
 def test_proportional_dirichlet_deals_everything_and_nobody_too_little(
     y: np.ndarray, n: int, alpha: float, least: int, seed: int

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from itertools import product
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -69,19 +68,16 @@ def root(tmp_path):
     return tmp_path / "data"
 
 
-def test_list_imports_no_torch_and_is_quick(root):
+def test_list_imports_nothing_heavy(root):
     code = (
-        "import sys, fedstep.cli; from fedstep.cli import data; fedstep.cli.COMMANDS = (data,)\n"
+        "import sys, fedstep.cli\n"
+        "from fedstep.cli import data\n"
+        "fedstep.cli.COMMANDS = (data,)\n"
         f"fedstep.cli.main(['data', 'list', '--data', {str(root)!r}])\n"
         "assert not {'torch', 'numpy', 'sklearn'} & set(sys.modules)"
     )
-    best = 9.0
-    for _ in range(3):  # the first start compiles, and a busy machine may take its time
-        clock = perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        best = min(best, perf_counter() - clock)
-        assert done.returncode == 0, done.stderr
-    assert best < 1.0  # about 0.2 on an idle machine
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_list_tells_every_task_and_what_is_found(say, root):

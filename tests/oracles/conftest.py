@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-HERE = Path(__file__).parent
-FULL = HERE.parents[2] / "shared" / "oracles"
+from programs import FULL, HERE
 
 
 @pytest.fixture(params=["extract", "full"])

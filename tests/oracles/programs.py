@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from fedstep.execute import Executor, Sequential, Task
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
+
+HERE = Path(__file__).parent
+FULL = HERE.parents[2] / "shared" / "oracles"
 
 
 def linear_model() -> ModuleModel:

@@ -86,7 +86,7 @@ def test_fedexp_notebook_is_reproduced_on_its_own_data(name):
     import json
 
     import numpy as np
-    from conftest import FULL
+    from programs import FULL
 
     if not FULL.is_dir():
         pytest.skip("the full oracle files are not beside the repository")

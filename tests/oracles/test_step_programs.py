@@ -6,8 +6,7 @@ import json
 from math import inf
 
 import torch
-from conftest import HERE
-from programs import close
+from programs import HERE, close
 
 from fedstep.algorithm import Algorithm
 from fedstep.data.federation import Federation
@@ -123,8 +122,9 @@ def test_a_client_reproduces_the_stochastic_polyak_steps(oracle):
             )
         else:
             reset, bounds = Restart(), {"max_step": s["eta_max"]}
-        # late steps are quotients of losses near 1e-10, which are differences of numbers near 1: they keep ten digits
-        both(Polyak(s["c"], reset=reset, eps=1e-8, **bounds), run, tolerance=1e-11)
+        # Late steps are quotients of losses near 1e-10: squares of residuals near 1e-5, which are
+        # differences of numbers near 1. They keep eleven digits, less what ten steps amplify.
+        both(Polyak(s["c"], reset=reset, eps=1e-8, **bounds), run, tolerance=1e-9)
 
 
 def test_the_optimizer_takes_the_same_steps_as_a_client(oracle):

@@ -309,7 +309,8 @@ def test_fedexprox_equals_its_box(rule: str, kind: str, executor: Executor) -> N
         "grads": zoo.fedexprox_grads(gamma, tolerance=1e-13),
         "stops": zoo.fedexprox_stops(gamma, bound=0.01, tolerance=1e-13),
     }[rule]
-    assert_same(library(p, algorithm, executor, EPOCH), rounds())
+    # the proximal points are exact to 1e-13 only, and an extrapolation of them amplifies that
+    assert_same(library(p, algorithm, executor, EPOCH), rounds(), close=1e-10)
 
 
 @EXECUTORS

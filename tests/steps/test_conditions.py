@@ -128,7 +128,7 @@ quartics = st.tuples(
 
 
 @EVERY
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(poly=quartics, start=st.floats(1e-3, 50), shrink=st.floats(0.3, 0.95))
 def test_an_accepted_step_satisfies_its_condition(
     condition: Condition, poly: list[float], start: float, shrink: float
@@ -143,7 +143,7 @@ def test_an_accepted_step_satisfies_its_condition(
 
 
 @EVERY
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(polys=st.lists(quartics, min_size=1, max_size=5), start=st.floats(1e-2, 20))
 def test_a_block_and_its_clients_one_by_one_give_the_same_numbers(
     condition: Condition, polys: list[list[float]], start: float
@@ -160,7 +160,7 @@ def test_a_block_and_its_clients_one_by_one_give_the_same_numbers(
         assert all(torch.equal(kept[name], after[name][i]) for name in kept)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(curvature=st.floats(0.05, 50), c=st.floats(0.01, 0.49), start=st.floats(1e-3, 100))
 def test_goldstein_accepts_an_interval_of_steps_on_a_parabola(
     curvature: float, c: float, start: float
@@ -173,7 +173,7 @@ def test_goldstein_accepts_an_interval_of_steps_on_a_parabola(
     assert 2 * c / curvature * (1 - 1e-7) <= step <= 2 * (1 - c) / curvature * (1 + 1e-7)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(curvature=st.floats(0.05, 50), start=st.floats(1e-3, 100))
 def test_the_secant_step_finds_the_minimum_of_a_parabola_in_two_trials(
     curvature: float, start: float
@@ -208,7 +208,7 @@ def literal_improved_goldstein(
     return tried
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     poly=quartics, start=st.floats(0.1, 50), beta=st.floats(0.02, 0.24), factor=st.floats(1.5, 10)
 )
@@ -439,7 +439,7 @@ def test_zhang_hager_is_the_weighted_mean_or_the_loss_where_that_is_larger() -> 
     )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     beta=st.floats(0, 0.99), c=st.floats(0.05, 0.9), eta=st.floats(0.01, 5), f=st.floats(0, 5), new=st.floats(0, 5),
     slope=st.floats(-9, -0.1), gain=st.floats(-1, 3), steep=st.floats(0, 9),

@@ -166,7 +166,7 @@ def test_an_acceptable_first_trial_is_taken_unshrunk() -> None:
     assert not outcome.failed
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     limit=st.floats(1e-3, 20.0),
     shrink=st.floats(0.3, 0.95),
@@ -392,7 +392,7 @@ def test_a_row_with_a_nan_loss_is_never_evaluated_and_leaves_the_others_alone() 
 
 @RESETS
 @pytest.mark.parametrize("largest", [False, True])
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     limits=st.lists(st.floats(1e-6, 20.0) | st.just(0.0), min_size=1, max_size=5),
     last=st.floats(1e-3, 10.0),
@@ -417,7 +417,7 @@ def test_a_block_and_its_clients_one_by_one_give_the_same_numbers(
 # The largest acceptable step
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(limit=st.floats(1e-3, 9.99), tolerance=st.floats(1e-10, 0.5))
 def test_largest_finds_the_boundary_to_the_tolerance(limit: float, tolerance: float) -> None:
     rule = LineSearch(largest=True, tolerance=tolerance, max_step=10.0, trials=500)
@@ -425,7 +425,7 @@ def test_largest_finds_the_boundary_to_the_tolerance(limit: float, tolerance: fl
     assert step <= limit <= step * (1 + tolerance) * (1 + 1e-15)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(limit=st.floats(1e-3, 9.99), start=st.floats(1e-2, 10.0))
 def test_largest_finds_the_boundary_from_any_start(limit: float, start: float) -> None:
     rule = LineSearch(largest=True, tolerance=1e-6, max_step=10.0, start=start, trials=500)

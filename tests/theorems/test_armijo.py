@@ -111,7 +111,7 @@ points = st.sampled_from(sorted(LOSSES)).flatmap(on)
 cs = st.floats(0.01, 0.95)
 shrinks = st.floats(0.3, 0.95)
 starts = st.floats(-3.0, 3.0).map(lambda e: 10.0**e)
-many = settings(deadline=None, max_examples=50)
+many = settings(max_examples=50)
 
 
 def rule(c: float, shrink: float, start: float, **more: object) -> LineSearch:

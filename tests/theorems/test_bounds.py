@@ -32,7 +32,7 @@ from test_convergence_bounds import (
 
 from fedstep.analysis.theory import bounds
 
-some = settings(deadline=None, max_examples=6)
+some = settings(max_examples=6)
 CASES = [
     # c, eta_g, K, eta_max, T, then what the oracle file theorem_bounds_derived has for L = 4, mu = 1, |w_0 - w*|^2 = 6
     (0.9, 0.5, 2, 0.14625, 40, 7.100591715976336, 0.28773850663433553),

@@ -65,7 +65,7 @@ from fedstep.steps.search import LineSearch
 Array = np.ndarray[Any, np.dtype[np.float64]]
 BETA = 0.9
 seeds = st.integers(0, 2**31)
-some = settings(deadline=None, max_examples=6)
+some = settings(max_examples=6)
 
 
 def low(L: float, c: float, max_step: float, beta: float = BETA) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedstep.core.aggregate import Aggregate
 from fedstep.server.rules import Extrapolate
 
-many = settings(deadline=None, max_examples=100)
+many = settings(max_examples=100)
 BARE = Extrapolate(eps=0.0, min_step=0.0)  # the ratio itself
 
 

@@ -28,6 +28,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; bad input is one line and exit code 2."""
+    # No handler of SIGINT is installed here. A shell starts a background job with SIGINT ignored,
+    # and Python leaves it so: the Ctrl-C meant for the foreground must not end a study that was
+    # sent to the background. Such a run is ended by SIGTERM and goes on from its checkpoint.
     options = parser().parse_args(argv)
     try:
         return int(options.run(options) or 0)
