@@ -43,6 +43,6 @@ def program(
 def close(actual: Any, expected: Any, tolerance: float = 1e-12) -> None:
     got, wanted = (
         torch.as_tensor(actual, dtype=torch.float64),
-        torch.tensor(expected, dtype=torch.float64),
+        torch.as_tensor(expected, dtype=torch.float64),
     )
     assert torch.allclose(got, wanted, rtol=tolerance, atol=tolerance), (got, wanted)
