@@ -54,7 +54,7 @@ def main() -> None:
         total = reduce(add, (u.aggregate for u in Cohort(20)(task, sent, cohort, store)))
         after = algorithm.absorb(server, total, len(split.federation))
         if t % 5 == 4:
-            d, eta_g = total.mean(total.delta), float(after.rule["eta_g"])
+            d, eta_g = total.mean(total.delta), float(after.eta_g)
             # |sum D_i|^2 = sum |D_i|^2 + sum over pairs <D_i, D_j>: the mean cosine if all deltas are about equally long
             n, square = total.clients, float(total.norm_sq)
             cosine = (float(norm_sq(total.delta)) - square) / (square * (n - 1))

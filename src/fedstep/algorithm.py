@@ -1,4 +1,12 @@
-"""An algorithm is the tuple of answers to the slots' questions. It holds no state."""
+"""An algorithm is the tuple of answers to the slots' questions. It holds no state.
+
+One round, with what each call reads and returns:
+
+    broadcast(server)             -> Broadcast    the model and what is sent besides
+    reply(broadcast, memory, ...) -> LocalRound   on the client: its reply, its new memory, its
+    trace count(reply)                  -> Aggregate    the reply, weighted, as a summand
+    absorb(server, sum)           -> Server       the server's step
+"""
 
 from __future__ import annotations
 
@@ -9,8 +17,10 @@ import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.types import Batch, Context, Forward
-from fedstep.core.vec import State, Vec, finite, lift, prefixed, under
+from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState
+from fedstep.core.slots import check_slots
+from fedstep.core.types import Context, Forward, LiveBatch, TargetKind
+from fedstep.core.vec import NewState, Scalar, State, Vec, finite, lift
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import Trace
@@ -26,10 +36,11 @@ class Server:
 
     x: Vec
     readout: Vec
-    shared: State
+    shared: State  # flat, as it is saved: SharedState.of reads it
     rule: State
     round: int
     horizon: int
+    eta_g: Scalar  # the server step taken last
 
 
 @dataclass(frozen=True)
@@ -37,13 +48,32 @@ class Broadcast:
     """What goes down the wire."""
 
     x: Vec
-    shared: State
+    shared: State  # flat, as it is sent: SharedState.of reads it
     round: int
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What comes up the wire from a client `(d,)`, or from a block `(C, d)`."""
+
+    delta: Vec  # as the server decodes it; the gradient in the reply to a probe
+    message: State  # flat, as it is sent: ClientMessage.of reads it
+    samples: Tensor  # how many the client has: its weight is the server's to decide
+    sane: Tensor  # whether the client met any finite loss
+
+
+@dataclass(frozen=True)
+class LocalRound:
+    """All that a client's round leaves behind: its reply goes up, memory and trace stay."""
+
+    reply: Reply
+    memory: State
+    trace: Trace
+
+
+@dataclass(frozen=True)
 class Update:
-    """What comes back from a client, or from a block: the sum for the server; memory and trace stay behind."""
+    """A client's round, or a block's, as a summand for the server; memory and trace stay behind."""
 
     aggregate: Aggregate
     memory: State
@@ -52,7 +82,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Three pure calls a round: `broadcast`, `client`, `absorb`; `probe` and `inform` come before where the correction probes."""
+    """Three pure calls a round: `broadcast`, `client`, `absorb`.
+
+    `probe` and `inform` come before where the correction probes. `client` is `count` of `reply`: a
+    server that trusts nobody takes the reply, checks it and counts it itself.
+    """
 
     local: LocalSolver
     server: ServerRule = Step()
@@ -61,89 +95,221 @@ class Algorithm:
     readout: Readout = Last()
     codec: Codec = Plain()
 
-    def suited(self, model: Forward, targets: Tensor) -> Algorithm:
-        """The algorithm for this model and targets of this kind; what cannot work together is refused."""
+    def __post_init__(self) -> None:
+        check_slots(
+            self,
+            local=LocalSolver,
+            server=ServerRule,
+            correction=Correction,
+            weighting=Weighting,
+            readout=Readout,
+            codec=Codec,
+        )
+
+    def suited(self, model: Forward, targets: TargetKind) -> Algorithm:
+        """The algorithm for this model and targets of this kind.
+
+        What cannot work together is refused.
+        """
         return replace(self, correction=self.correction.suited(model, targets))
 
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
-        shared = {**self.correction.shared_init(x), **self.local.shared_init(x)}
-        return Server(x, x, shared, self.server.init(x), 0, horizon)
+        shared = self.local.shared_init(x, self.correction.shared_init(x))
+        return Server(
+            x=x,
+            readout=x,
+            shared=shared.flat(),
+            rule=self.server.init(x),
+            round=0,
+            horizon=horizon,
+            eta_g=x.new_full((), self.server.usual_step),
+        )
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+    def memory_init(self, x: Vec) -> NewState:
         """What a client remembers before its first round."""
-        codec = prefixed("codec.", self.codec.memory_init(x))
-        return {**self.correction.memory_init(x), **self.local.memory_init(x), **codec}
+        memory = ClientMemory(
+            correction=self.correction.memory_init(x),
+            step=self.local.memory_init(x),
+            codec=self.codec.memory_init(x),
+        )
+        return memory.flat()
 
     def broadcast(self, server: Server) -> Broadcast:
-        kept = self.correction.withheld | {f"step.{name}" for name in self.local.step.withheld}
-        shared = {name: v for name, v in server.shared.items() if name not in kept}
-        return Broadcast(server.x, shared, server.round)
+        """What every client of the round is sent."""
+        shared = SharedState.of(server.shared)
+        sent = SharedState(
+            correction=_without(self.correction.withheld, shared.correction),
+            step=_without(self.local.step.withheld, shared.step),
+            move=shared.move,
+        )
+        return Broadcast(server.x, sent.flat(), server.round)
 
     def client(
         self,
         sent: Broadcast,
         memory: State,
         forward: Forward,
-        batches: Iterable[tuple[Batch, Tensor | None]],
+        batches: Iterable[LiveBatch],
         samples: Tensor,
     ) -> Update:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
-        ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
-        begin = forward.enter(self.correction.start(ctx).expand(*samples.shape, -1))
-        u, trace, remembered, told = self.local(ctx, begin, batches, self.correction)
-        x = forward.leave(u)
-        delta, kept, message = self.correction.finish(ctx, x, trace)
-        sane = finite(delta) & trace.sane
-        for value in message.values():
-            sane = sane & finite(value.reshape(*sane.shape, -1))
-        delta, coded = self.codec(delta, under("codec.", memory))
-        after = {**kept, **remembered, **prefixed("codec.", coded)}
-        update = Aggregate.of(delta, {**message, **told}, self.weighting(samples), trace.sane)
-        return Update(update, _unless(sane, after, memory), trace)
+        done = self.reply(sent, memory, forward, batches, samples)
+        return Update(self.count(done.reply), done.memory, done.trace)
+
+    def reply(
+        self,
+        sent: Broadcast,
+        memory: State,
+        forward: Forward,
+        batches: Iterable[LiveBatch],
+        samples: Tensor,
+    ) -> LocalRound:
+        """The same, before it is weighted: what a client sends, keeps and has done."""
+        ctx = _context(sent, memory, forward)
+        start = self.correction.start(ctx).expand(*samples.shape, -1)
+        # a client may work in other coordinates than those that travel (the span of its samples)
+        run = self.local(ctx, forward.enter(start), batches, self.correction)
+        x = forward.leave(run.x)
+        finished = self.correction.finish(ctx, x, run.trace)
+        # the delta as it was learnt decides, not as the codec sends it: a codec may hide a NaN
+        sane = _sane(finished.delta, finished.message, run.trace)
+
+        delta, codec_memory = self.codec(finished.delta, ctx.memory.codec)
+        learnt = ClientMemory(
+            correction=finished.memory,
+            step=run.step_memory,
+            codec=codec_memory,
+        )
+        message = replace(
+            run.message,
+            correction={
+                **finished.message,
+                **run.message.correction,
+            },
+        )
+        return LocalRound(
+            reply=Reply(delta, message.flat(), samples, run.trace.sane),
+            memory=_unless_spoilt(sane, learnt.flat(), memory),
+            trace=run.trace,
+        )
+
+    def count(self, reply: Reply) -> Aggregate:
+        """A reply as a summand: weighted, and left out where it cannot be used."""
+        return Aggregate.of(
+            reply.delta,
+            reply.message,
+            self.weighting(reply.samples),
+            reply.sane,
+        )
 
     def probe(
         self,
         sent: Broadcast,
         memory: State,
         forward: Forward,
-        batches: Iterable[tuple[Batch, Tensor | None]],
+        batches: Iterable[LiveBatch],
         samples: Tensor,
     ) -> Update:
         """The gradient of each client at the point sent, in the place of the delta."""
-        ctx = Context(sent.x, sent.shared, memory, forward, sent.round)
+        done = self.probe_reply(sent, memory, forward, batches, samples)
+        return Update(self.count(done.reply), done.memory, done.trace)
+
+    def probe_reply(
+        self,
+        sent: Broadcast,
+        memory: State,
+        forward: Forward,
+        batches: Iterable[LiveBatch],
+        samples: Tensor,
+    ) -> LocalRound:
+        """The same, before it is weighted."""
+        ctx = _context(sent, memory, forward)
         g, trace = self.local.gradient(ctx, sent.x.expand(*samples.shape, -1), batches)
-        kept, message = self.correction.probe(ctx, g)
-        # a gradient that is not finite is remembered all the same: with an old one the client would descend a wrong function,
-        # with this one its update is refused
-        return Update(Aggregate.of(g, message, self.weighting(samples), trace.sane), kept, trace)
+        # a gradient that is not finite is remembered all the same: with an old one the client
+        # would descend a wrong function, with this one its update is refused
+        learnt, message = self.correction.probe(ctx, g)
+        return LocalRound(
+            reply=Reply(g, message, samples, trace.sane),
+            memory=learnt,
+            trace=trace,
+        )
 
     def inform(self, server: Server, agg: Aggregate) -> Server:
         """The server after the probe: what it sends along with the model is new."""
         if agg.clients == 0:
             return server
-        own = {**server.shared, **self.correction.gather(server.shared, agg)}
-        return replace(server, shared=own)
+        shared = SharedState.of(server.shared)
+        gathered = self.correction.gather(shared.correction, agg)
+        shared = replace(shared, correction={**shared.correction, **gathered})
+        return replace(server, shared=shared.flat())
 
+    @torch.no_grad()
     def absorb(self, server: Server, agg: Aggregate, population: float) -> Server:
-        """The server's step; population is the weight of all clients together, their number where all count the same.
+        """The server's step.
 
-        A round in which no client counted leaves the model as it is.
+        population is the weight of all clients together, their number where all count the same. A
+        round in which no client counted leaves the model as it is.
         """
         later = replace(server, round=server.round + 1)
         if agg.clients == 0:
             return later
-        with torch.no_grad():
-            d, shared = self.correction.fold(server.shared, agg, float(agg.weight) / population)
-            shared = {**shared, **self.local.fold(server.shared, agg)}
-            spread = self.correction.spread(shared, agg)
-            x, rule = self.server.update(server.x, d, replace(agg, norm_sq=spread), server.rule)
-            readout = self.readout(server.readout, server.x, x, server.round, server.horizon)
-        return replace(later, x=x, readout=readout, shared=shared, rule=rule)
+        shared = SharedState.of(server.shared)
+        message = ClientMessage.of(agg.message)
+        total = replace(agg, message=message.correction)
+
+        fraction = float(agg.weight) / population
+        d, correction = self.correction.fold(shared.correction, total, fraction)
+        shared = self.local.fold(shared, message, agg)
+        shared = replace(shared, correction=correction)
+
+        # extrapolation compares |d|^2 with the spread of what d is the mean of, which a correction
+        # may have changed
+        spread = self.correction.spread(correction, total)
+        step = self.server.update(server.x, d, replace(total, norm_sq=spread), server.rule)
+        readout = self.readout(
+            mean=server.readout,
+            old=server.x,
+            new=step.x,
+            round=server.round,
+            horizon=server.horizon,
+        )
+        return replace(
+            later,
+            x=step.x,
+            readout=readout,
+            shared=shared.flat(),
+            rule=step.state,
+            eta_g=step.eta_g,
+        )
 
 
-def _unless(sane: Tensor, after: State, before: State) -> dict[str, Tensor]:
+def _context(sent: Broadcast, memory: State, forward: Forward) -> Context:
+    """What the client can see: the flat states of wire and disk as the parts that own them."""
+    return Context(
+        anchor=sent.x,
+        forward=forward,
+        shared=SharedState.of(sent.shared),
+        memory=ClientMemory.of(memory),
+        round=sent.round,
+    )
+
+
+def _without(withheld: frozenset[str], state: State) -> NewState:
+    return {name: value for name, value in state.items() if name not in withheld}
+
+
+def _sane(delta: Vec, message: State, trace: Trace) -> Tensor:
+    """Whether a client learnt anything, and all that it learnt is finite."""
+    sane = finite(delta) & trace.sane
+    for value in message.values():
+        sane = sane & finite(value.reshape(*sane.shape, -1))
+    return sane
+
+
+def _unless_spoilt(sane: Tensor, after: State, before: State) -> NewState:
     """A client whose update is refused must not remember what spoilt it."""
-    return {
-        name: torch.where(lift(sane, value), value, before[name]) for name, value in after.items()
-    }
+    memory = {}
+    for name, value in after.items():
+        memory[name] = torch.where(lift(sane, value), value, before[name])
+    return memory

@@ -1,11 +1,12 @@
 """The methods as the published programs run them, where that is not what the papers print.
 
-Two programs: FedExP's (Jhunjhunwala et al., 2023) and, built on it, the one of Painless Federated Learning. Both weight clients
-by their numbers of samples, multiply the extrapolation's eps by the number of clients and decay it by 0.998^2 a round
-before it is used, and evaluate the mean of the last two iterates of extrapolated methods. Their SGD clients clip the
-gradient to norm 10 and then add weight decay 1e-4; the step of round t = 0, 1, ... is step * decay^(t + 1). Their line-search
-clients neither clip nor decay, start every round at `start`, grow by 2^(1/500) a step, know no largest step, and on failure
-move by 1e-6. `docs/authors.md` maps every program run to a call.
+Two programs: FedExP's (Jhunjhunwala et al., 2023) and, built on it, the one of Painless Federated
+Learning. Both weight clients by their numbers of samples, multiply the extrapolation's eps by the
+number of clients and decay it by 0.998^2 a round before it is used, and evaluate the mean of the
+last two iterates of extrapolated methods. Their SGD clients clip the gradient to norm 10 and then
+add weight decay 1e-4; the step of round t = 0, 1, ... is step * decay^(t + 1). Their line-search
+clients neither clip nor decay, start every round at `start`, grow by 2^(1/500) a step, know no
+largest step, and on failure move by 1e-6. `docs/authors.md` maps every program run to a call.
 """
 
 from __future__ import annotations
@@ -158,10 +159,15 @@ def fedsls_goldstein(
 ) -> Algorithm:
     """FedSLS of the program with the SLS optimiser's Goldstein conditions.
 
-    Too short: times `grow`, up to max_step; too long: times `shrink`, down to 1e-8. When the trials are used up the last one is
-    kept, good or not. The optimiser's own reset_option is 1, `Grow(2.0, per=500)`; its Goldstein preset has 0, `Keep()`.
+    Too short: times `grow`, up to max_step; too long: times `shrink`, down to 1e-8. When the trials
+    are used up the last one is kept, good or not. The optimiser's own reset_option is 1, `Grow(2.0,
+    per=500)`; its Goldstein preset has 0, `Keep()`.
     """
-    factors = Factors(grow, cap=max_step, floor=1e-8)
+    factors = Factors(
+        grow,
+        cap=max_step,
+        floor=1e-8,
+    )
     return _searching(Goldstein(c), start, shrink, reset, trials, failure, factors, server_step)
 
 
@@ -198,9 +204,13 @@ def fedadamexpsls(
     eps: float = 1e-3,
     root_eps: float = 0.01,
 ) -> Algorithm:
-    """The same with an extrapolated step along Adam's direction: the authors' later fedadamexpsls."""
+    """The same with an extrapolated step along Adam's direction: the later fedadamexpsls."""
     server = ProgramAdamExtrapolate(eps, root_eps)
-    return replace(fedsls(c, start), server=server, readout=LastTwo())
+    return replace(
+        fedsls(c, start),
+        server=server,
+        readout=LastTwo(),
+    )
 
 
 def delta_sgd(
@@ -243,8 +253,16 @@ def _searching(
 
 
 def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
-    rule = Extrapolate(eps, decay=0.998**2, eps_per_client=True)
-    return replace(clients, server=rule, readout=LastTwo())
+    rule = Extrapolate(
+        eps,
+        decay=0.998**2,
+        eps_per_client=True,
+    )
+    return replace(
+        clients,
+        server=rule,
+        readout=LastTwo(),
+    )
 
 
 def fedavgm_exp(
@@ -254,9 +272,16 @@ def fedavgm_exp(
     weight_decay: float = 1e-4,
     clip: float = 10.0,
 ) -> Algorithm:
-    """FedAvgM-Exp of the FedExP program: a running sum in the extrapolation, and no momentum because of a misspelt name."""
+    """FedAvgM-Exp of the FedExP program.
+
+    A running sum in the extrapolation, and no momentum because of a misspelt name.
+    """
     clients = fedavg(step, decay, weight_decay, clip)
-    return replace(clients, server=ProgramExtrapolate(eps), readout=LastTwo())
+    return replace(
+        clients,
+        server=ProgramExtrapolate(eps),
+        readout=LastTwo(),
+    )
 
 
 def scaffold(
@@ -266,7 +291,10 @@ def scaffold(
     clip: float = 10.0,
     server_step: float = 1.0,
 ) -> Algorithm:
-    """SCAFFOLD of the FedExP program: option II, c weighted by samples over all clients, the tilted gradient clipped."""
+    """SCAFFOLD of the FedExP program.
+
+    Option II, c weighted by samples over all clients, the tilted gradient clipped.
+    """
     return replace(fedavg(step, decay, weight_decay, clip, server_step), correction=MeanControl())
 
 

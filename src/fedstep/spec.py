@@ -1,19 +1,22 @@
-"""Methods and mixtures as text: `fedexpsls(c=0.1, reset=Restart())`, `fedsls(server=Adaptive(moment=Average()))`.
+"""Methods and mixtures as text: `fedexpsls(c=0.1, reset=Restart())`, `fedsls(server=Step(step=2))`.
 
-Besides its own arguments every method takes every slot by name. What is given replaces what the method has there; `terms` are
-added to the method's own. Slots and parts are found by looking at the library: a new one needs no entry here.
+Besides its own arguments every method takes every slot by name. What is given replaces what the
+method has there; `terms` are added to the method's own. Slots are the fields of `Algorithm` and
+`LocalSolver`, and what fills them derives from the slot's base class: a new part needs no entry
+here.
 """
 
 from __future__ import annotations
 
 import inspect
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from fedstep import authors, corrections, local, server, steps, zoo
 from fedstep.algorithm import Algorithm
@@ -23,39 +26,43 @@ from fedstep.core.fits import accepts, hints
 from fedstep.local.solver import LocalSolver
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
-MOVING = (
-    "Tensor",
-    "Vec",
-    "Scalar",
-    "State",
-    "Context",
-    "Batch",
-    "Phi",
-    "Objective",
-)  # what no part's setting is
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What may fill a slot, what fills it in plain averaging, and whether it belongs to the client's solver."""
+    """What may fill a slot, what fills it in plain averaging, and whose it is."""
 
     kind: Any
     plain: Any
-    local: bool = False
+    local: bool = False  # whether it belongs to the client's solver
+
+    @property
+    def base(self) -> type:
+        """The class that every filler derives from; a slot for several takes a tuple of them."""
+        several = get_args(self.kind)
+        if several:
+            return several[0]  # type: ignore[no-any-return]
+        return self.kind  # type: ignore[no-any-return]
 
 
 def _slots(plain: Algorithm) -> dict[str, Slot]:
     """Every field of the client's solver and of the algorithm."""
-    solver, whole = hints(LocalSolver), hints(Algorithm)
-    inner = {
-        f.name: Slot(solver[f.name], getattr(plain.local, f.name), True)
-        for f in fields(plain.local)
-    }
-    first = {name: inner.pop(name) for name in ("terms", "oracle", "direction")}
+    kinds = hints(LocalSolver)
+    of_solver = {}
+    for each in fields(plain.local):
+        of_solver[each.name] = Slot(kinds[each.name], getattr(plain.local, each.name), local=True)
+
+    kinds = hints(Algorithm)
+    of_algorithm = {}
+    for each in fields(plain):
+        of_algorithm[each.name] = Slot(kinds[each.name], getattr(plain, each.name))
+
+    # in the order in which a step asks: which function, which slope, which way, how far
+    first = {name: of_solver.pop(name) for name in ("terms", "oracle", "direction")}
     return {
         **first,
-        **inner,
-        **{f.name: Slot(whole[f.name], getattr(plain, f.name)) for f in fields(plain)},
+        **of_solver,
+        **of_algorithm,
     }
 
 
@@ -65,20 +72,33 @@ SLOTS: Mapping[str, Slot] = _slots(zoo.fedavg())
 @cache
 def methods() -> dict[str, Callable[..., Algorithm]]:
     """Every named method; those of the published programs begin with `authors.`."""
-    own = {name: getattr(zoo, name) for name in zoo.__all__}
-    theirs = {
-        f"authors.{name}": f for name, f in vars(authors).items() if _is_method(f, authors.__name__)
-    }
-    return {**own, **theirs}
+    named = {name: getattr(zoo, name) for name in zoo.__all__}
+    for name, value in vars(authors).items():
+        if _is_method(value, authors.__name__):
+            named[f"authors.{name}"] = value
+    return named
 
 
 @cache
 def parts() -> dict[str, type]:
     """Every part by name."""
-    modules = (m for home in HOMES for m in _modules(home))
-    return {
-        name: part for m in modules for name, part in vars(m).items() if _is_part(part, m.__name__)
-    }
+    named = {}
+    for home in HOMES:
+        for module in _modules(home):
+            for name, value in vars(module).items():
+                if _is_part(value, module.__name__):
+                    named[name] = value
+    return named
+
+
+def fillers(slot: str) -> dict[str, type]:
+    """The parts that fill a slot, by name.
+
+    >>> sorted(fillers("weighting"))
+    ['BySamples', 'Equal']
+    """
+    base = SLOTS[slot].base
+    return {name: part for name, part in parts().items() if issubclass(part, base)}
 
 
 def build(spec: str) -> Algorithm:
@@ -102,17 +122,19 @@ def method(name: str) -> Callable[..., Algorithm]:
 
 def filled(algorithm: Algorithm, slot: str) -> Any:
     """What fills a slot of an algorithm."""
-    return getattr(algorithm.local if SLOTS[slot].local else algorithm, slot)
+    if SLOTS[slot].local:
+        return getattr(algorithm.local, slot)
+    return getattr(algorithm, slot)
 
 
 def shown(algorithm: Algorithm) -> list[str]:
-    """The slots that tell an algorithm: those of the client's solver, or `local`, another solver in its place."""
-    usual = type(algorithm.local) is LocalSolver
-    return [
-        name
-        for name, slot in SLOTS.items()
-        if (usual if slot.local else name != "local" or not usual)
-    ]
+    """The slots that tell an algorithm.
+
+    Those of the client's solver, or `local` where another solver is in its place.
+    """
+    if type(algorithm.local) is LocalSolver:
+        return [name for name in SLOTS if name != "local"]
+    return [name for name, slot in SLOTS.items() if not slot.local]
 
 
 def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
@@ -126,7 +148,55 @@ def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
         given["terms"] = (*solver.terms, *given["terms"])
     client = {name: part for name, part in given.items() if SLOTS[name].local}
     outer = {name: part for name, part in given.items() if not SLOTS[name].local}
-    return replace(algorithm, local=replace(solver, **client), **outer)
+    return replace(
+        algorithm,
+        local=replace(solver, **client),
+        **outer,
+    )
+
+
+# What each slot answers; `local` is no question of its own but the solver that asks five of them.
+QUESTIONS: Mapping[str, str] = {
+    "terms": "which function does a client descend? phi = f_i + sum of terms",
+    "oracle": "how is its slope learnt?",
+    "direction": "which way?",
+    "step": "how far?",
+    "move": "how is the step applied, and where is the gradient looked up?",
+    "correction": "what is remembered and exchanged besides the delta?",
+    "codec": "how does the delta travel?",
+    "weighting": "how much does a client count?",
+    "server": "what does the server do with the sum?",
+    "readout": "which point is evaluated and shipped?",
+}
+
+
+def slots_markdown() -> str:
+    """The slots with their questions and fillers, then the parts of parts: for docs/idea.md."""
+    lines = ["| slot | question | fillers |", "|---|---|---|"]
+    for slot, question in QUESTIONS.items():
+        lines.append(f"| {slot} | {question} | {_names(fillers(slot))} |")
+
+    lines += ["", "Parts have parts:", "", "| kind | what it is | fillers |", "|---|---|---|"]
+    for base, members in _parts_of_parts().items():
+        summary = inspect.cleandoc(base.__doc__ or "").splitlines()[0].rstrip(".")
+        lines.append(f"| {base.__name__} | {summary} | {_names(members)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _parts_of_parts() -> dict[type, dict[str, type]]:
+    """Parts that fill no slot of an algorithm, by their base class."""
+    slots = tuple(slot.base for slot in SLOTS.values())
+    kinds: dict[type, dict[str, type]] = {}
+    for name, part in sorted(parts().items()):
+        if not issubclass(part, slots):
+            # the base class is the oldest ancestor but `ABC` and `object`
+            base = part.__mro__[-3]
+            kinds.setdefault(base, {})[name] = part
+    return dict(sorted(kinds.items(), key=lambda item: item[0].__name__))
+
+
+def _names(members: Mapping[str, type]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(members))
 
 
 @cache
@@ -136,47 +206,52 @@ def _language() -> Language:
 
 
 def _with_slots(method: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
-    """The constructor with a keyword for every slot; one that it has itself, such as `step`, stays its own for its own kind."""
-    own, kinds = inspect.signature(method).parameters, hints(method)
+    """The constructor with a keyword for every slot.
+
+    A keyword that it has itself, such as `step`, stays its own for values of its own kind.
+    """
+    settings = inspect.signature(method).parameters
+    kinds = hints(method)
+
+    def is_setting(name: str, value: object) -> bool:
+        if name not in SLOTS:
+            return True
+        return name in settings and accepts(kinds.get(name), value)
 
     def make(**given: Any) -> Algorithm:
-        slots = {
-            n: v
-            for n, v in given.items()
-            if n in SLOTS and not (n in own and accepts(kinds.get(n), v))
-        }
-        return mix(method(**{n: v for n, v in given.items() if n not in slots}), **slots)
+        arguments = {name: value for name, value in given.items() if is_setting(name, value)}
+        slots = {name: value for name, value in given.items() if name not in arguments}
+        return mix(method(**arguments), **slots)
 
-    more = [
-        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=s.plain)
-        for n, s in SLOTS.items()
-        if n not in own
-    ]
-    make.__signature__ = inspect.Signature([*own.values(), *more])  # type: ignore[attr-defined]
-    make.__annotations__ = {
-        **kinds,
-        **{n: s.kind | kinds[n] if n in own else s.kind for n, s in SLOTS.items()},
-    }
+    parameters = list(settings.values())
+    annotations = dict(kinds)
+    for name, slot in SLOTS.items():
+        if name in settings:
+            annotations[name] = slot.kind | kinds[name]
+        else:
+            annotations[name] = slot.kind
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=slot.plain)
+            )
+    # what the language reads to check a text: the function itself takes any keyword
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    make.__annotations__ = annotations
     return make
 
 
 def _modules(home: ModuleType) -> list[ModuleType]:
-    return [import_module(f"{home.__name__}.{found.name}") for found in iter_modules(home.__path__)]
+    return [import_module(f"{home.__name__}.{each.name}") for each in iter_modules(home.__path__)]
 
 
 def _is_part(value: object, module: str) -> bool:
-    """Whether it is a public dataclass of the module that holds settings, not the tensors of a run."""
-    public = (
-        inspect.isclass(value) and value.__module__ == module and not value.__name__.startswith("_")
-    )
-    if not public or not is_dataclass(value):
+    """Whether it is a public dataclass of the module that derives from a slot's base class."""
+    if not inspect.isclass(value) or not is_dataclass(value):
         return False
-    return not any(word in str(f.type) for f in fields(value) for word in MOVING)
+    public = value.__module__ == module and not value.__name__.startswith("_")
+    return public and issubclass(value, ABC)
 
 
 def _is_method(value: object, module: str) -> bool:
-    return (
-        inspect.isfunction(value)
-        and value.__module__ == module
-        and not value.__name__.startswith("_")
-    )
+    if not inspect.isfunction(value):
+        return False
+    return value.__module__ == module and not value.__name__.startswith("_")

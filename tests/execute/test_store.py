@@ -13,7 +13,7 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
 from fedstep.core.types import Context
 from fedstep.core.vec import Vec
-from fedstep.corrections.base import Correction
+from fedstep.corrections import Correction, Finished
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, DiskStore, Processes, Sequential, Store, Task
@@ -36,10 +36,8 @@ class Tilted(Correction):
     def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {"tilt": torch.zeros_like(x)}
 
-    def finish(
-        self, ctx: Context, x: Vec, trace: Trace
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
-        return x - ctx.anchor, {"tilt": 0.1 * (x - ctx.anchor)}, {}
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
+        return Finished(x - ctx.anchor, memory={"tilt": 0.1 * (x - ctx.anchor)})
 
 
 ALGORITHM: Algorithm = replace(zoo.fedsls(carry=True), correction=Tilted())

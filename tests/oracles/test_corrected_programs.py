@@ -35,7 +35,7 @@ def test_fedexp_program_is_reproduced(oracle, name, executor):
     for (server, _), row in zip(states, rounds, strict=True):
         close(server.x, row["w"])
         close(server.readout, row["w_eval"])
-        close(server.rule["eta_g"], row["eta_g"])
+        close(server.eta_g, row["eta_g"])
 
 
 def half_sum(x, batch):

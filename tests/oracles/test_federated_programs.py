@@ -50,7 +50,7 @@ def follow(simulation, rounds):
         server, _ = next(simulation.run(server, Store(), server.round + 1))
         close(server.x, row["w"])
         close(server.readout, row["w_eval"])
-        close(server.rule["eta_g"], row["eta_g"])
+        close(server.eta_g, row["eta_g"])
     return traces
 
 

@@ -58,7 +58,7 @@ def test_fedexprox_follows_its_formulas(oracle, executor):
             # come closer and closer. Along a whole run the errors multiply (two direct solvers in
             # numpy differ by 1e-8 after 28 rounds), so every round begins where the recorded did.
             digits_lost = float(recorded.norm() / (recorded - before).norm())
-            close(server.rule["eta_g"], row["alpha"], 1e-12 + 1e-11 * digits_lost)
+            close(server.eta_g, row["alpha"], 1e-12 + 1e-11 * digits_lost)
             server = replace(server, x=recorded)
 
 
@@ -68,7 +68,8 @@ def walk(rule, deltas):
     state = rule.init(x)
     for delta in deltas:
         d = torch.tensor(delta, dtype=torch.float64)
-        x, state = rule.update(x, d, Aggregate.of(d, {}, torch.tensor(1.0)), state)
+        step = rule.update(x, d, Aggregate.of(d, {}, torch.tensor(1.0)), state)
+        x, state = step.x, step.state
         yield x, state
 
 
@@ -128,8 +129,9 @@ def test_distance_over_sum_is_dog_where_deltas_are_negative_gradients():
     for step in run["steps"]:
         rows = data["batches"][step["batch"]]
         g = 2 * a[rows].T @ (a[rows] @ w - b[rows]) / len(rows)
-        w, state = rule.update(w, -g, Aggregate.of(-g, {}, torch.tensor(1.0)), state)
-        close(state["eta_g"], step["eta"])
+        taken = rule.update(w, -g, Aggregate.of(-g, {}, torch.tensor(1.0)), state)
+        w, state = taken.x, taken.state
+        close(taken.eta_g, step["eta"])
         close(state["distance"], step["rbar"])
         close(state["squares"] + rule.eps, step["G"])
         close(w, step["w"])

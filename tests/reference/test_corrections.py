@@ -18,7 +18,7 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
-from fedstep.server.sampling import Given
+from fedstep.server.sampling import Given, Sampling
 from fedstep.server.weighting import BySamples
 
 N, ETA, EPOCHS = len(SIZES), 0.05, 2
@@ -161,7 +161,7 @@ def test_fedlin_equals_its_box(divide, kind, executor):
 
 
 @dataclass(frozen=True)
-class TwoSamples:
+class TwoSamples(Sampling):
     """The clients that train, and for any other seed than 0 the clients that are asked for gradients."""
 
     def __call__(self, population, per_round, seed, round):

@@ -19,11 +19,12 @@ from fedstep.core.types import Batch, Context
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
-from fedstep.local.moves import Inertia, Nesterov, Stale, Straight
+from fedstep.local.moves import Inertia, Nesterov, Straight
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import TwoPoint
 from fedstep.local.preconditioned import Adagrad, Adam, AMSGrad, Preconditioned, RMSProp
 from fedstep.local.solver import LocalSolver
+from fedstep.local.stale import Stale
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
@@ -207,7 +208,7 @@ def test_two_point_estimate_is_the_sum_over_its_directions(directions, radius):
     x = torch.linspace(-1, 1, DIM, dtype=torch.float64)
     model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, x)
     batch = Batch((torch.tensor(a), torch.tensor(b)), torch.tensor(1.0), torch.tensor(77))
-    f, g = TwoPoint(directions, radius)(Objective(Context(x, {}, {}, model), batch), x)
+    f, g = TwoPoint(directions, radius)(Objective(Context(x, model), batch), x)
     u = torch.randn(
         (directions, DIM), generator=generator(77, "directions"), dtype=torch.float64
     ).numpy()
@@ -225,7 +226,7 @@ def test_two_point_estimate_with_many_directions_is_the_gradient():
     x = torch.linspace(-1, 1, DIM, dtype=torch.float64)
     model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, x)
     batch = Batch((torch.tensor(a), torch.tensor(b)), torch.tensor(1.0), torch.tensor(5))
-    _, g = TwoPoint(4000, 1e-5)(Objective(Context(x, {}, {}, model), batch), x)
+    _, g = TwoPoint(4000, 1e-5)(Objective(Context(x, model), batch), x)
     true = gradient(a, b, x.numpy())
     assert np.linalg.norm(g.numpy() - true) < 4 * sqrt(DIM / 4000) * np.linalg.norm(
         true
@@ -314,6 +315,6 @@ def test_the_zeroth_order_oracle_leaves_the_output_at_x_behind():
     x = torch.linspace(-1, 1, DIM, dtype=torch.float64)
     model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2, x)
     batch = Batch((torch.tensor(a), torch.tensor(b)), torch.tensor(1.0), torch.tensor(5))
-    phi = Objective(Context(x, {}, {}, model), batch)
+    phi = Objective(Context(x, model), batch)
     f, _ = TwoPoint(3, 0.5)(phi, x)
     assert torch.equal(phi.output.loss, f)

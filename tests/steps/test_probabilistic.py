@@ -124,7 +124,7 @@ def test_noise_is_the_variance_of_the_means_over_the_samples():
     a, b = samples()
     x, d = torch.tensor([0.3, -1.0, 0.5]).double(), torch.tensor([1.0, 0.2, -0.4]).double()
     batch = Batch((a, b), torch.tensor(1.0), torch.tensor(0))
-    ctx = Context(x, {}, {}, FunctionModel(squares, x))
+    ctx = Context(x, FunctionModel(squares, x))
     noisy = Objective(ctx, batch, (L2(0.2),)).noisy(x, d)
     r, q = (a @ x - b).numpy(), (a @ d).numpy()
     assert float(noisy.value) == pytest.approx(np.mean(r**2) + 0.1 * float(x @ x), rel=1e-12)

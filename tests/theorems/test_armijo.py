@@ -89,9 +89,7 @@ def point(kind: str, seed: int, scale: float = 1.0) -> Point:
     )
     x = torch.tensor(rng.standard_normal(dim))
     model = FunctionModel(LOSSES[kind][0], x)
-    phi = Objective(
-        Context(x, {}, {}, model), Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0))
-    )
+    phi = Objective(Context(x, model), Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0)))
     f, g = Autograd()(phi, x)
     return Point(kind, phi, x, f, g)
 
@@ -230,7 +228,7 @@ def test_the_floor_is_sharp_on_the_steepest_parabola(c: float) -> None:
     batch = Batch(
         (torch.tensor([[3.0]], dtype=torch.float64), one * 0), torch.tensor(1.0), torch.tensor(0)
     )
-    phi = Objective(Context(one, {}, {}, FunctionModel(squares, one)), batch)
+    phi = Objective(Context(one, FunctionModel(squares, one)), batch)
     p = Point("squares", phi, one, *Autograd()(phi, one))
     assert p.curvature == pytest.approx(9.0)
     found = float(p.search(rule(c, 0.9, 10.0, largest=True, tolerance=1e-9)).step)

@@ -220,7 +220,7 @@ class Batches:
         """(T + 1, m^T, d): the iterates for every sequence of T batches, so that means over them are expectations."""
         order = torch.tensor(list(itertools.product(range(len(self.inputs)), repeat=T)))
         model = FunctionModel(lambda x, batch: (batch.inputs @ x - batch.targets) ** 2 / 2, self.w0)
-        ctx, x = Context(self.w0, {}, {}, model), self.w0.expand(len(order), -1)
+        ctx, x = Context(self.w0, model), self.w0.expand(len(order), -1)
         state, points = search.init(x), [x]
         for k in range(T):
             fields = (self.inputs[order[:, k]], self.targets[order[:, k]])

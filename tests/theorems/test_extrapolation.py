@@ -36,9 +36,10 @@ def eta_g(
     d, x = agg.mean(agg.delta), torch.ones(deltas.shape[1], dtype=deltas.dtype)
     state = rule.init(x)
     for _ in range(rounds):
-        moved, state = rule.update(x, d, agg, state)
-        assert torch.equal(moved, x + state["eta_g"] * d)
-    return float(state["eta_g"])
+        step = rule.update(x, d, agg, state)
+        state = step.state
+        assert torch.equal(step.x, x + step.eta_g * d)
+    return float(step.eta_g)
 
 
 def ratio(deltas: Tensor, weights: Tensor, eps: float = 0.0) -> float:

@@ -201,7 +201,9 @@ def tilted(phi, x):
     """f(x) + <c - c_i, x>, by hand."""
     with torch.no_grad():
         f = phi.ctx.forward(x, phi.batch).loss
-        return f + ((phi.ctx.shared["control"] - phi.ctx.memory["control"]) * x).sum(-1)
+        return f + (
+            (phi.ctx.shared.correction["control"] - phi.ctx.memory.correction["control"]) * x
+        ).sum(-1)
 
 
 @corrected

@@ -15,9 +15,10 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Store, Task
 from fedstep.local.directions import Chain, Clip, Steepest
-from fedstep.local.moves import Decayed, Inertia, Nesterov, Stale
+from fedstep.local.moves import Decayed, Inertia, Nesterov
 from fedstep.local.oracles import TwoPoint
 from fedstep.local.preconditioned import Adam, AMSGrad, Preconditioned, RMSProp
+from fedstep.local.stale import Stale
 from fedstep.local.storm import Storm
 from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation

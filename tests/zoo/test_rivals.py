@@ -90,10 +90,10 @@ def test_a_round_that_cancels_leaves_relative_diversity_as_it_was():
     deltas = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
     total = Aggregate.of(deltas, {}, torch.ones(2))
     before = rule.init(x)
-    after, state = rule.update(x, total.mean(total.delta), total, before)
-    assert torch.equal(after, x)
-    assert state.keys() == before.keys()
-    assert all(torch.equal(state[name], before[name]) for name in before)
+    step = rule.update(x, total.mean(total.delta), total, before)
+    assert torch.equal(step.x, x)
+    assert step.state.keys() == before.keys()
+    assert all(torch.equal(step.state[name], before[name]) for name in before)
 
 
 def test_client_momentum_serves_a_line_search():

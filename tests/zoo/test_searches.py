@@ -168,7 +168,7 @@ def test_slopes_along_a_ray_match_finite_differences(kind, terms):
     task, x = sim.task, sim.begin(1).x
     index = task.batches(0, 0)[0]
     batch = task.gather(index, torch.tensor(1.0), torch.tensor(0), None, x)
-    phi = Objective(Context(x + 0.1, {}, {}, task.model), batch, terms)
+    phi = Objective(Context(x + 0.1, task.model), batch, terms)
     d = torch.linspace(-1, 1, len(x), dtype=torch.float64)
     phi(x)
     ray, eta, h = phi.along(x, d), torch.tensor(0.3, dtype=torch.float64), 1e-6

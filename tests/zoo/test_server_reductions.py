@@ -51,7 +51,7 @@ def same(a, b, rounds=3, plan=None, close=1e-12):
     return torch.allclose(*ends, rtol=close, atol=close)
 
 
-def told(deltas, envelope=0.0):
+def total(deltas, envelope=0.0):
     """The aggregate of some clients' deltas."""
     d = torch.tensor(deltas, dtype=torch.float64)
     return Aggregate.of(
@@ -60,7 +60,7 @@ def told(deltas, envelope=0.0):
 
 
 def step(rule, deltas, state=None, envelope=0.0):
-    agg = told(deltas, envelope)
+    agg = total(deltas, envelope)
     x = torch.zeros_like(agg.delta)
     return rule.update(x, agg.mean(agg.delta), agg, rule.init(x) if state is None else state)
 
@@ -79,7 +79,7 @@ def test_fedexprox_with_server_step_one_is_fedprox_solved_by_many_small_steps():
 
 
 def test_diversity_of_equal_deltas_is_one_and_grads_then_is_fedprox():
-    assert step(Diversity(), [[0.3, -1.0]] * 3)[1]["eta_g"] == pytest.approx(1, rel=1e-15)
+    assert step(Diversity(), [[0.3, -1.0]] * 3).eta_g == pytest.approx(1, rel=1e-15)
     fed = federation()
     twins = Federation(fed.fields, (fed.parts[3], fed.parts[3]))
     grads, plain = (
@@ -91,7 +91,7 @@ def test_diversity_of_equal_deltas_is_one_and_grads_then_is_fedprox():
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=2, max_size=2), min_size=1, max_size=5))
 def test_diversity_is_at_least_one(deltas):
-    assert step(Diversity(), deltas)[1]["eta_g"] >= 1 - 1e-9
+    assert step(Diversity(), deltas).eta_g >= 1 - 1e-9
 
 
 def test_stops_goes_half_of_the_way_to_the_minimum_of_one_round_bowl():
@@ -201,14 +201,14 @@ def test_fednew_with_one_client_and_no_rho_is_newtons_method_with_a_ridge():
 
 
 def test_hypergradient_of_orthogonal_deltas_is_averaging():
-    _, state = step(Hypergradient(), [[1.0, 0.0]])
-    x, state = step(Hypergradient(), [[0.0, 2.0]], state)
-    assert x.tolist() == [0.0, 2.0]
-    assert state["eta_g"] == 1
-    _, state = step(Hypergradient(), [[0.0, 1.0]], state)
-    assert state["eta_g"] == 3  # 1 + <(0, 2), (0, 1)>
-    _, state = step(Hypergradient(), [[0.0, -100.0]], state)
-    assert state["eta_g"] == pytest.approx(0.2)
+    first = step(Hypergradient(), [[1.0, 0.0]])
+    second = step(Hypergradient(), [[0.0, 2.0]], first.state)
+    assert second.x.tolist() == [0.0, 2.0]
+    assert second.eta_g == 1
+    third = step(Hypergradient(), [[0.0, 1.0]], second.state)
+    assert third.eta_g == 3  # 1 + <(0, 2), (0, 1)>
+    fourth = step(Hypergradient(), [[0.0, -100.0]], third.state)
+    assert fourth.eta_g == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("method", [zoo.fedhyper_g, zoo.fedhyper_gm])
@@ -269,32 +269,33 @@ def test_fedams_without_a_falling_second_moment_is_fedadam():
     )
     a, b = None, None
     for delta in growing:
-        (x, a), (y, b) = step(ams, [delta], a), step(adam, [delta], b)
-        assert torch.equal(x, y)
-    (x, _), (y, _) = step(ams, [[0.0, 0.0]], a), step(adam, [[0.0, 0.0]], b)
-    assert (x.abs() < y.abs()).all()  # Adam has forgotten part of v, AMSGrad nothing
+        one, two = step(ams, [delta], a), step(adam, [delta], b)
+        a, b = one.state, two.state
+        assert torch.equal(one.x, two.x)
+    one, two = step(ams, [[0.0, 0.0]], a), step(adam, [[0.0, 0.0]], b)
+    assert (one.x.abs() < two.x.abs()).all()  # Adam has forgotten part of v, AMSGrad nothing
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_no_delta_is_no_move_and_nothing_that_is_not_finite(rule):
-    x, state = step(rule, [[0.0, 0.0]] * 2)
-    assert x.tolist() == [0.0, 0.0]
-    assert all(torch.isfinite(v).all() for v in state.values())
-    x, state = step(rule, [[1.0, 2.0]] * 2, state, envelope=1.0)
-    assert torch.isfinite(x).all()
-    assert torch.isfinite(state["eta_g"])
+    still = step(rule, [[0.0, 0.0]] * 2)
+    assert still.x.tolist() == [0.0, 0.0]
+    assert all(torch.isfinite(v).all() for v in still.state.values())
+    moved = step(rule, [[1.0, 2.0]] * 2, still.state, envelope=1.0)
+    assert torch.isfinite(moved.x).all()
+    assert torch.isfinite(moved.eta_g)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_cancelling_deltas_are_no_move(rule):
-    x, state = step(rule, [[1.0, -1.0], [-1.0, 1.0]], envelope=1.0)
-    assert x.tolist() == [0.0, 0.0]
-    assert torch.isfinite(state["eta_g"])
+    still = step(rule, [[1.0, -1.0], [-1.0, 1.0]], envelope=1.0)
+    assert still.x.tolist() == [0.0, 0.0]
+    assert torch.isfinite(still.eta_g)
 
 
 @pytest.mark.parametrize("rule", [Diversity(1.5), EnvelopePolyak(max_step=1.5)])
 def test_a_cap_holds(rule):
-    assert step(rule, [[1.0, 0.0], [-0.9, 0.0]], envelope=9.0)[1]["eta_g"] == 1.5
+    assert step(rule, [[1.0, 0.0], [-0.9, 0.0]], envelope=9.0).eta_g == 1.5
 
 
 def test_polynomial_readout_of_a_known_sequence():
@@ -450,7 +451,8 @@ def test_distance_over_sum_does_not_know_the_scale_of_the_deltas():
         state = rule.init(x)
         for delta in deltas:
             d = factor * torch.tensor(delta, dtype=torch.float64)
-            x, state = rule.update(x, d, told([delta]), state)
+            taken = rule.update(x, d, total([delta]), state)
+            x, state = taken.x, taken.state
         ends.append(x)
     assert torch.allclose(*ends, rtol=1e-12)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedstep import InputError
+from fedstep.core.exchange import ClientMemory, SharedState
 from fedstep.core.types import Batch, Context, Output
 from fedstep.local.terms import L2, Linear, Proximal
 
@@ -22,7 +23,7 @@ def no_model(x, batch):
     raise AssertionError("a term asked for the model")
 
 
-CTX = Context(ANCHOR, {"c": PLUS}, {"c": MINUS}, no_model)  # type: ignore[arg-type]
+CTX = Context(ANCHOR, no_model, SharedState({"c": PLUS}), ClientMemory({"c": MINUS}))  # type: ignore[arg-type]
 TERMS = {
     "proximal": (
         Proximal(0.4),
@@ -54,7 +55,9 @@ def test_value_and_slope_are_those_of_the_formula(name, x):
 def test_a_block_has_a_value_a_row(name):
     term, value, _ = TERMS[name]
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).double()
-    ctx = Context(ANCHOR, {"c": PLUS}, {"c": MINUS.expand(4, -1)}, no_model)  # type: ignore[arg-type]
+    ctx = Context(
+        ANCHOR, no_model, SharedState({"c": PLUS}), ClientMemory({"c": MINUS.expand(4, -1)})
+    )  # type: ignore[arg-type]
     assert term(x, Output(torch.zeros(4)), BATCH, ctx).tolist() == pytest.approx(
         [value(row) for row in x]
     )

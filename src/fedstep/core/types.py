@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
+import torch
 from torch import Tensor
 
-from fedstep.core.vec import Scalar, State, Vec, take
+from fedstep.core.exchange import ClientMemory, SharedState
+from fedstep.core.vec import Scalar, State, Vec
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class Batch:
             return Batch(tuple(f[i] for f in self.fields), self.share[i], self.seed[i])
         real = self.mask[i]
         return Batch(tuple(f[i][real] for f in self.fields), self.share[i], self.seed[i])
+
+
+# A batch, and which rows of the block still have one; None: all of them.
+LiveBatch: TypeAlias = tuple[Batch, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -111,14 +117,37 @@ class Sampled(Protocol):
 
 
 @dataclass(frozen=True)
+class TargetKind:
+    """What is known of the targets without having them: a server without data knows as much."""
+
+    dtype: torch.dtype
+    rank: int  # number of axes, that of the samples included
+
+    @staticmethod
+    def of(targets: Tensor) -> TargetKind:
+        return TargetKind(targets.dtype, targets.dim())
+
+    @property
+    def classes(self) -> bool:
+        """Whether there is one class a sample."""
+        return not self.dtype.is_floating_point and self.rank == 1
+
+
+@dataclass(frozen=True)
 class Context:
     """All that a client can see in a round."""
 
     anchor: Vec  # (d,) the model the server sent; common to the block
-    shared: State  # what the server sent besides
-    memory: State  # what the client kept from its earlier rounds, client axis first
     forward: Forward
+    shared: SharedState = SharedState()  # what the server sent besides
+    memory: ClientMemory = ClientMemory()  # kept from its earlier rounds, client axis first
     round: int = 0
 
     def rows(self, index: Tensor) -> Context:
-        return replace(self, memory=take(self.memory, index))
+        """What some clients of the block can see."""
+        return replace(self, memory=self.memory.take(index))
+
+    def prepared(self, values: State) -> Context:
+        """With values that a correction prepared for one local step, beside its memory."""
+        correction = {**self.memory.correction, **values}
+        return replace(self, memory=replace(self.memory, correction=correction))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.types import Context
-from fedstep.core.vec import State, Vec
-from fedstep.corrections.base import Correction
+from fedstep.core.vec import NewState, State, Vec
+from fedstep.corrections.base import Correction, Finished
 from fedstep.local.terms import Linear, Term
 from fedstep.local.trace import Trace
 
@@ -37,19 +36,20 @@ class ClientMomentum(Correction):
     def terms(self) -> tuple[Term, ...]:
         return (Linear(plus="tilt"),)
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+    def shared_init(self, x: Vec) -> NewState:
         return {"tilt": torch.zeros_like(x)}
 
-    def finish(
-        self,
-        ctx: Context,
-        x: Vec,
-        trace: Trace,
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
-        return x - ctx.anchor, {}, {"length": trace.length}
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
+        return Finished(x - ctx.anchor, message={"length": trace.length})
 
-    def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
+    def fold(
+        self,
+        shared: State,
+        agg: Aggregate,
+        fraction: float,
+    ) -> tuple[Vec, NewState]:
         direction = agg.mean(agg.delta)
+        # the mean way of the round in the place of K eta: steps may be found by a search
         length = agg.mean(agg.message["length"])
         # a round in which nobody moved says nothing about the direction: keep the last one
         if not bool(length > 0):

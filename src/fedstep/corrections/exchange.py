@@ -1,15 +1,14 @@
-"""Gradients are exchanged before the local steps, so that every client descends a model of the common function."""
+"""Gradients are exchanged before the local steps: clients descend models of the common function."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Context
-from fedstep.core.vec import State, Vec
+from fedstep.core.vec import NewState, State, Vec
 from fedstep.corrections.base import Correction
 from fedstep.local.terms import Linear, Term
 
@@ -27,16 +26,17 @@ class Exchange(Correction):
     probes = True
 
     def terms(self) -> tuple[Term, ...]:
-        return (Linear("gradient", "gradient"),)
+        return (Linear(plus="gradient", minus="gradient"),)
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+    def shared_init(self, x: Vec) -> NewState:
         return {"gradient": torch.zeros_like(x)}
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+    def memory_init(self, x: Vec) -> NewState:
         return {"gradient": torch.zeros_like(x)}
 
-    def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def probe(self, ctx: Context, g: Vec) -> tuple[NewState, NewState]:
         return {"gradient": g}, {}
 
-    def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
+    def gather(self, shared: State, agg: Aggregate) -> NewState:
+        # in the reply to a probe the gradient stands in the place of the delta
         return {"gradient": agg.mean(agg.delta)}

@@ -1,17 +1,16 @@
-"""Clients agree on what a class looks like: on the mean of its samples before the last layer (FedProto)."""
+"""Clients agree on what a class looks like, on the mean of its embeddings (FedProto)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Context, Forward, Head, Output
-from fedstep.core.vec import State, Vec, lift
-from fedstep.corrections.base import Correction
+from fedstep.core.types import Batch, Context, Forward, Head, Output, TargetKind
+from fedstep.core.vec import NewState, State, Vec, lift
+from fedstep.corrections.base import Correction, Finished
 from fedstep.local.terms import Prototypical, Term, embedded
 from fedstep.local.trace import Trace
 
@@ -20,12 +19,13 @@ from fedstep.local.trace import Trace
 class Prototypes(Correction):
     """Sums of embeddings per class go up, their means come down.
 
-        client i descends f_i(x) + weight * mean over samples of |z - P_y|^2 / width;  P_y = mean of all z of class y sent last
+        client i descends f_i(x) + weight * mean over samples of |z - P_y|^2 / width
+        P_y = mean of all z of class y sent last
 
-    z is what enters the last layer in the local steps, y the label; the term of a class without a prototype is 0, and a class
-    that nobody met in a round keeps its prototype. `personal`: a client goes on from its own model and never reads the
-    server's, which is the mean of the models of the round's clients and serves for evaluation only. `head` is filled in by
-    the model.
+    z is what enters the last layer in the local steps, y the label; the term of a class without a
+    prototype is 0, and a class that nobody met in a round keeps its prototype. `personal`: a client
+    goes on from its own model and never reads the server's, which is the mean of the models of the
+    round's clients and serves for evaluation only. `head` is filled in by the model.
     """
 
     weight: float = 1.0
@@ -40,12 +40,13 @@ class Prototypes(Correction):
                 f"Prototypes(weight={self.weight}): the weight must be 0 or more; the paper uses 1"
             )
 
-    def suited(self, model: Forward, targets: Tensor) -> Prototypes:
+    def suited(self, model: Forward, targets: TargetKind) -> Prototypes:
         if model.head is None:
             raise InputError(
-                "prototypes (fedproto) need a network whose last linear layer has trained layers before it"
+                "prototypes (fedproto) need a network "
+                "whose last linear layer has trained layers before it"
             )
-        if targets.is_floating_point() or targets.dim() != 1:
+        if not targets.classes:
             raise InputError(
                 "prototypes (fedproto) need one class a sample: targets that are integers"
             )
@@ -63,36 +64,59 @@ class Prototypes(Correction):
     def terms(self) -> tuple[Term, ...]:
         return (Prototypical(self.weight),)
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        classes = self.sizes.classes
-        return {"prototypes": x.new_zeros(classes, self.sizes.width), "known": x.new_zeros(classes)}
+    def shared_init(self, x: Vec) -> NewState:
+        return self.tally(x)
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"own": x} if self.personal else {}
+    def memory_init(self, x: Vec) -> NewState:
+        if not self.personal:
+            return {}
+        return {"own": x}
 
     def start(self, ctx: Context) -> Vec:
-        return ctx.memory["own"] if self.personal else ctx.anchor
+        if not self.personal:
+            return ctx.anchor
+        return ctx.memory.correction["own"]
 
-    def tally(self, x: Vec) -> dict[str, Tensor]:
+    def tally(self, x: Vec) -> NewState:
         shape = (*x.shape[:-1], self.sizes.classes)
-        return {"prototypes": x.new_zeros(*shape, self.sizes.width), "known": x.new_zeros(shape)}
+        return {
+            "prototypes": x.new_zeros(*shape, self.sizes.width),
+            "known": x.new_zeros(shape),
+        }
 
-    def count(self, out: Output, batch: Batch) -> dict[str, Tensor]:
+    def count(self, out: Output, batch: Batch) -> NewState:
+        # embeddings of the point before the step: they are there already, and cost no pass
         z = embedded(out).detach()
         classes = torch.arange(self.sizes.classes, device=z.device)
         member = (batch.targets.unsqueeze(-1) == classes).to(z.dtype)  # (..., B, classes)
-        member = member if batch.mask is None else member * batch.mask.unsqueeze(-1)
-        return {"prototypes": member.transpose(-1, -2) @ z, "known": member.sum(-2)}
+        if batch.mask is not None:
+            member = member * batch.mask.unsqueeze(-1)
+        return {
+            "prototypes": member.transpose(-1, -2) @ z,
+            "known": member.sum(-2),
+        }
 
-    def finish(
-        self, ctx: Context, x: Vec, trace: Trace
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
-        return x - ctx.anchor, {"own": x} if self.personal else {}, {}
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
+        delta = x - ctx.anchor
+        if not self.personal:
+            return Finished(delta)
+        return Finished(delta, memory={"own": x})
 
-    def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        total, number = agg.message["prototypes"], agg.message["known"]
+    def fold(
+        self,
+        shared: State,
+        agg: Aggregate,
+        fraction: float,
+    ) -> tuple[Vec, NewState]:
+        total = agg.message["prototypes"]
+        number = agg.message["known"]
         met = number > 0
+        # weights cancel: total and number are sums with the same weights
         means = total / lift(torch.where(met, number, 1.0), total)
         prototypes = torch.where(lift(met, total), means, shared["prototypes"])
         known = torch.where(met, torch.ones_like(number), shared["known"])
-        return agg.mean(agg.delta), {**shared, "prototypes": prototypes, "known": known}
+        return agg.mean(agg.delta), {
+            **shared,
+            "prototypes": prototypes,
+            "known": known,
+        }

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedstep.core.types import Context
 from fedstep.core.vec import Vec, scale
-from fedstep.corrections.base import Correction
+from fedstep.corrections.base import Correction, Finished
 from fedstep.local.trace import Trace
 
 
@@ -17,12 +16,12 @@ from fedstep.local.trace import Trace
 class PseudoGradient(Correction):
     """Send (x - anchor) / sum of the step sizes: minus the mean gradient along the client's way.
 
-    The server's step then is one of gradient descent, whatever the plan and the clients' steps. A client that took no step
-    sends 0.
+    The server's step then is one of gradient descent, whatever the plan and the clients' steps. A
+    client that took no step sends 0.
     """
 
-    def finish(
-        self, ctx: Context, x: Vec, trace: Trace
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
         way = trace.length
-        return scale(torch.where(way > 0, 1 / way, torch.zeros_like(way)), x - ctx.anchor), {}, {}
+        # 1 / 0 is not used, and has no gradient to spoil
+        inverse = torch.where(way > 0, 1 / way, torch.zeros_like(way))
+        return Finished(scale(inverse, x - ctx.anchor))

@@ -1,30 +1,45 @@
-"""Clients mimic one optimiser on the common function: its statistics are the server's and stay frozen in a round (Mime)."""
+"""Clients mimic one optimiser on the common function (Mime).
+
+Its statistics are the server's and stay frozen in a round.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.slots import check_slots
 from fedstep.core.types import Batch, Context
-from fedstep.core.vec import State, Vec
-from fedstep.corrections.base import Correction
+from fedstep.core.vec import NewState, State, Vec
+from fedstep.corrections.base import Correction, Finished
 from fedstep.local.terms import Linear, Term
 from fedstep.local.trace import Trace
 
+# the second moment's name in checkpoints and on the wire
+SECOND = "direction.second"
 
-class Statistics(Protocol):
+
+class Statistics(ABC):
     """What the optimiser remembers of the mean gradients at the server's points."""
 
-    def init(self, x: Vec) -> dict[str, Tensor]: ...
-    def update(self, shared: State, g: Vec) -> dict[str, Tensor]: ...
+    @abstractmethod
+    def init(self, x: Vec) -> NewState:
+        """The statistics before the first round."""
+
+    @abstractmethod
+    def update(self, shared: State, g: Vec) -> NewState:
+        """The statistics after a round whose mean gradient is g."""
+
+    def steer(self, shared: State) -> NewState:
+        """What the client's direction begins with."""
+        return {}
 
 
-def check(part: str, **rates: float) -> None:
+def _check_rates(part: str, **rates: float) -> None:
     """Refuse rates outside [0, 1)."""
     for name, rate in rates.items():
         if not 0 <= rate < 1:
@@ -32,24 +47,24 @@ def check(part: str, **rates: float) -> None:
 
 
 @dataclass(frozen=True)
-class FirstMoment:
+class FirstMoment(Statistics):
     """m <- beta m + (1 - beta) g, kept as u = beta / (1 - beta) m, which is u <- beta (u + g)."""
 
     beta: float = 0.9
 
     def __post_init__(self) -> None:
-        check("FirstMoment", beta=self.beta)
+        _check_rates("FirstMoment", beta=self.beta)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         return {"momentum": torch.zeros_like(x)}
 
-    def update(self, shared: State, g: Vec) -> dict[str, Tensor]:
+    def update(self, shared: State, g: Vec) -> NewState:
         return {"momentum": self.beta * (shared["momentum"] + g)}
 
 
 @dataclass(frozen=True)
-class BothMoments:
-    """m as in FirstMoment and v <- beta2 v + (1 - beta2) g^2, which the direction `Rescaled` divides by.
+class BothMoments(Statistics):
+    """m as in FirstMoment and v <- beta2 v + (1 - beta2) g^2, for the direction `Rescaled`.
 
     v begins at 1: with 0, the first round's steps would be divided by eps alone.
     """
@@ -58,24 +73,38 @@ class BothMoments:
     beta2: float = 0.99
 
     def __post_init__(self) -> None:
-        check("BothMoments", beta=self.beta, beta2=self.beta2)
+        _check_rates(
+            "BothMoments",
+            beta=self.beta,
+            beta2=self.beta2,
+        )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x), "direction.second": torch.ones_like(x)}
+    def init(self, x: Vec) -> NewState:
+        return {
+            "momentum": torch.zeros_like(x),
+            SECOND: torch.ones_like(x),
+        }
 
-    def update(self, shared: State, g: Vec) -> dict[str, Tensor]:
-        v = self.beta2 * shared["direction.second"] + (1 - self.beta2) * g * g
-        return {"momentum": self.beta * (shared["momentum"] + g), "direction.second": v}
+    def update(self, shared: State, g: Vec) -> NewState:
+        v = self.beta2 * shared[SECOND] + (1 - self.beta2) * g * g
+        return {
+            "momentum": self.beta * (shared["momentum"] + g),
+            SECOND: v,
+        }
+
+    def steer(self, shared: State) -> NewState:
+        return {"second": shared[SECOND]}
 
 
 @dataclass(frozen=True)
 class Frozen(Correction):
     """Clients use the server's statistics and do not change them (MimeLite).
 
-        client i descends f_i(x) + beta / (1 - beta) <m, x>;  m <- beta m + (1 - beta) g,  g = mean_i grad f_i(x_t)
+        client i descends f_i(x) + beta / (1 - beta) <m, x>
+        m <- beta m + (1 - beta) g,  g = mean_i grad f_i(x_t)
 
-    A step eta (1 - beta) then goes along eta (beta m + (1 - beta) grad f_i). m begins at 0. The gradient at x_t is sent
-    together with the delta.
+    A step eta (1 - beta) then goes along eta (beta m + (1 - beta) grad f_i). m begins at 0. The
+    gradient at x_t is sent together with the delta.
     """
 
     statistics: Statistics = FirstMoment()
@@ -83,26 +112,40 @@ class Frozen(Correction):
     probes = True
     silent = True
 
+    def __post_init__(self) -> None:
+        check_slots(self, statistics=Statistics)
+
+    def steer(self, shared: State) -> NewState:
+        return self.statistics.steer(shared)
+
     def terms(self) -> tuple[Term, ...]:
         return (Linear(plus="momentum"),)
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+    def shared_init(self, x: Vec) -> NewState:
         return self.statistics.init(x)
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+    def memory_init(self, x: Vec) -> NewState:
         return {"gradient": torch.zeros_like(x)}
 
-    def probe(self, ctx: Context, g: Vec) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def probe(self, ctx: Context, g: Vec) -> tuple[NewState, NewState]:
+        # kept, not sent: it goes up with the delta, so that a round has one exchange
         return {"gradient": g}, {}
 
-    def finish(
-        self, ctx: Context, x: Vec, trace: Trace
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
-        return x - ctx.anchor, {}, {"gradient": ctx.memory["gradient"]}
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
+        return Finished(
+            x - ctx.anchor,
+            message={"gradient": ctx.memory.correction["gradient"]},
+        )
 
-    def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
+    def fold(
+        self,
+        shared: State,
+        agg: Aggregate,
+        fraction: float,
+    ) -> tuple[Vec, NewState]:
         g = agg.mean(agg.message["gradient"])
-        return agg.mean(agg.delta), {**shared, **self.statistics.update(shared, g)}
+        statistics = self.statistics.update(shared, g)
+        return agg.mean(agg.delta), {**shared, **statistics}
 
 
 @dataclass(frozen=True)
@@ -120,20 +163,40 @@ class VarianceReduced(Correction):
     forwards = 1
     backwards = 1
 
+    def __post_init__(self) -> None:
+        check_slots(self, statistics=Statistics)
+
+    def steer(self, shared: State) -> NewState:
+        return self.statistics.steer(shared)
+
     def terms(self) -> tuple[Term, ...]:
-        return (Linear("gradient", "at_anchor"), Linear(plus="momentum"))
+        return (
+            Linear(plus="gradient", minus="at_anchor"),
+            Linear(plus="momentum"),
+        )
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"gradient": torch.zeros_like(x), **self.statistics.init(x)}
+    def shared_init(self, x: Vec) -> NewState:
+        return {
+            "gradient": torch.zeros_like(x),
+            **self.statistics.init(x),
+        }
 
-    def gather(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
+    def gather(self, shared: State, agg: Aggregate) -> NewState:
         return {"gradient": agg.mean(agg.delta)}
 
-    def prepare(self, ctx: Context, batch: Batch) -> dict[str, Tensor]:
+    def prepare(self, ctx: Context, batch: Batch) -> NewState:
         with torch.enable_grad():
-            x = ctx.anchor.expand(*batch.share.shape, -1).detach().clone().requires_grad_()
-            (g,) = torch.autograd.grad(ctx.forward(x, batch).loss.sum(), x)
+            anchors = ctx.anchor.expand(*batch.share.shape, -1)
+            x = anchors.detach().clone().requires_grad_()
+            loss = ctx.forward(x, batch).loss
+            (g,) = torch.autograd.grad(loss.sum(), x)
         return {"at_anchor": g}
 
-    def fold(self, shared: State, agg: Aggregate, fraction: float) -> tuple[Vec, dict[str, Tensor]]:
-        return agg.mean(agg.delta), {**shared, **self.statistics.update(shared, shared["gradient"])}
+    def fold(
+        self,
+        shared: State,
+        agg: Aggregate,
+        fraction: float,
+    ) -> tuple[Vec, NewState]:
+        statistics = self.statistics.update(shared, shared["gradient"])
+        return agg.mean(agg.delta), {**shared, **statistics}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fedstep.core.vec import Vec
@@ -45,9 +44,8 @@ def _algorithm_fits(task: Task) -> bool:
         return False  # the span is one around the model sent
     if type(correction).prepare is not Correction.prepare:
         return False
-    shared = correction.shared_init(torch.zeros(1))
-    if any(name.startswith("direction.") for name in shared):
-        return False  # such a direction is a vector of parameters
+    if type(correction).steer is not Correction.steer:
+        return False  # what steers a direction is a vector of parameters
     parts = (local, local.step, local.direction, local.oracle, local.move)
     return all(getattr(part, "intrinsic", False) for part in parts)
 

@@ -121,6 +121,10 @@ class TimedOracle(Oracle):
     profiler: Profiler = field(compare=False)
 
     @property
+    def intrinsic(self) -> bool:  # type: ignore[override]
+        return self.inner.intrinsic
+
+    @property
     def forwards(self) -> int:
         return self.inner.forwards
 

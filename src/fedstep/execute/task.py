@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.seeds import generator, key
-from fedstep.core.types import Batch
+from fedstep.core.types import Batch, TargetKind
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute.profiler import Profiler
@@ -28,7 +28,7 @@ class Task:
     profiler: Profiler = field(default=Profiler(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        suited = self.algorithm.suited(self.model, self.federation.fields[-1])
+        suited = self.algorithm.suited(self.model, TargetKind.of(self.federation.fields[-1]))
         object.__setattr__(self, "algorithm", suited)
         if suited.correction.embeds:
             object.__setattr__(self, "model", self.model.embedding())

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec, norm_sq, prefixed, scale, under
+from fedstep.core.nested import join, part
+from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
 
-@runtime_checkable
-class Direction(Protocol):
-    """Which way: maps a descent direction to another."""
+class Direction(ABC):
+    """Which way: maps a descent direction to another. The state lasts for a round."""
 
-    def init(self, x: Vec) -> dict[str, Tensor]: ...
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]: ...
+    # uses vectors through sums only, so that any coordinates serve
+    intrinsic: ClassVar[bool] = False
+
+    def init(self, x: Vec) -> NewState:
+        """The state before the first step of a round that begins at x of shape `(..., d)`."""
+        return {}
+
+    def begin(self, x: Vec, sent: State) -> NewState:
+        """The state at the beginning of a round, given what the correction sends for it."""
+        return self.init(x)
+
+    @abstractmethod
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        """The new direction at x, and the state for the next step."""
+
     def travel(self, d: Vec, state: State) -> Vec:
-        """The way to go once the step along d is found, given the state after `apply`: along d, unless a part differs."""
+        """The way to go once the step along d is found, given the state after `apply`.
+
+        Along d, unless a part differs.
+        """
         return d
 
 
@@ -27,14 +48,14 @@ class Direction(Protocol):
 class Steepest(Direction):
     """d itself: the negative gradient."""
 
-    intrinsic: ClassVar[bool] = (
-        True  # uses vectors through sums only, so that any coordinates serve
-    )
+    intrinsic: ClassVar[bool] = True
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
-
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         return d, {}
 
 
@@ -48,11 +69,16 @@ class Clip(Direction):
         if not self.norm > 0:
             raise InputError(f"Clip(norm={self.norm}): the norm must be positive")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
-
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        return scale((self.norm / (norm_sq(d).sqrt() + 1e-6)).clamp(max=1.0), d), {}
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        length = norm_sq(d).sqrt()
+        # 1e-6 as torch has it: the published programs clip with torch
+        factor = (self.norm / (length + 1e-6)).clamp(max=1.0)
+        return scale(factor, d), {}
 
 
 @dataclass(frozen=True)
@@ -64,10 +90,12 @@ class Decay(Direction):
 
     weight: float = 1e-4
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
-
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         return d - self.weight * x, {}
 
 
@@ -75,7 +103,8 @@ class Decay(Direction):
 class Momentum(Direction):
     """v <- beta v + d, go along v (heavy ball on the client, forgotten at the end of the round).
 
-    v need not be a descent direction of the batch at hand; a line search then takes no step and counts a failure.
+    v need not be a descent direction of the batch at hand; a line search then takes no step and
+    counts a failure.
     """
 
     beta: float = 0.9
@@ -85,10 +114,16 @@ class Momentum(Direction):
         if not 0 <= self.beta < 1:
             raise InputError(f"Momentum(beta={self.beta}): beta must lie in [0, 1)")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         return {"velocity": torch.zeros_like(x)}
 
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        # no dampening, as torch's SGD has it by default
         v = self.beta * state["velocity"] + d
         return v, {"velocity": v}
 
@@ -103,26 +138,38 @@ class Chain(Direction):
     parts: tuple[Direction, ...]
 
     def __post_init__(self) -> None:
-        for part in self.parts[:-1]:
-            if type(part).travel is not Direction.travel:
-                raise InputError(
-                    f"Chain: {type(part).__name__} travels another way than it searches; put it last"
-                )
+        for each in self.parts:
+            if not isinstance(each, Direction):
+                raise InputError(f"Chain(parts=({each!r},)): give directions such as Clip()")
+        # what comes behind would be given d and not the way to travel
+        for each in self.parts[:-1]:
+            if type(each).travel is not Direction.travel:
+                name = type(each).__name__
+                raise InputError(f"Chain: {name} travels another way than it searches; put it last")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {
-            k: v
-            for i, part in enumerate(self.parts)
-            for k, v in prefixed(f"{i}.", part.init(x)).items()
-        }
+    def init(self, x: Vec) -> NewState:
+        return self.begin(x, {})
 
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        after: dict[str, Tensor] = {}
-        for i, part in enumerate(self.parts):
-            d, new = part.apply(d, x, under(f"{i}.", state))
-            after |= prefixed(f"{i}.", new)
-        return d, after
+    def begin(self, x: Vec, sent: State) -> NewState:
+        # by place, not by name: the same part may stand in the chain twice
+        states: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            states[str(i)] = each.begin(x, sent)
+        return join(**states)
+
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        after: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            d, after[str(i)] = each.apply(d, x, part(state, str(i)))
+        return d, join(**after)
 
     def travel(self, d: Vec, state: State) -> Vec:
+        if not self.parts:
+            return d
         last = len(self.parts) - 1
-        return self.parts[last].travel(d, under(f"{last}.", state)) if self.parts else d
+        return self.parts[last].travel(d, part(state, str(last)))

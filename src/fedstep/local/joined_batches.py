@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from fedstep.core.types import Batch
+from fedstep.core.types import Batch, LiveBatch
 
 
 @dataclass(frozen=True)
@@ -18,46 +18,76 @@ class JoinedBatch(Batch):
     count: Tensor = field(kw_only=True)  # (...) number of batches that were joined
 
 
-def join_batches(batches: Sequence[tuple[Batch, Tensor | None]], clients: int) -> JoinedBatch:
-    """All samples of (batch, live rows) pairs; a client that has fewer batches than its block is padded."""
+def join_batches(batches: Sequence[LiveBatch], clients: int) -> JoinedBatch:
+    """All samples of the batches; a client that has fewer batches than its block is padded."""
+    if batches[0][0].share.dim() == 0:
+        return _of_one_client([batch for batch, _ in batches])
+    return _of_a_block(batches, clients)
+
+
+def _of_one_client(batches: Sequence[Batch]) -> JoinedBatch:
+    by_field = zip(*(batch.fields for batch in batches), strict=True)
+    shares = torch.stack([batch.share for batch in batches])
+    return JoinedBatch(
+        fields=tuple(torch.cat(pieces) for pieces in by_field),
+        share=shares.sum(0),
+        seed=batches[0].seed,
+        count=torch.tensor(len(batches)),
+    )
+
+
+def _of_a_block(batches: Sequence[LiveBatch], clients: int) -> JoinedBatch:
     first = batches[0][0]
-    if first.share.dim() == 0:
-        parts = [batch for batch, _ in batches]
-        fields = tuple(torch.cat(column) for column in zip(*(b.fields for b in parts), strict=True))
-        return JoinedBatch(
-            fields,
-            torch.stack([b.share for b in parts]).sum(0),
-            first.seed,
-            count=torch.tensor(len(parts)),
-        )
     count = torch.zeros(clients, dtype=torch.int64)
-    share, seed = first.share.new_zeros(clients), first.seed.new_zeros(clients)
-    columns, masks = list[tuple[Tensor, ...]](), list[Tensor]()
+    share = first.share.new_zeros(clients)
+    seed = first.seed.new_zeros(clients)
+    padding = tuple(f.new_zeros(clients, 1, *f.shape[2:]) for f in first.fields)
+    pieces: list[tuple[Tensor, ...]] = []
+    masks = []
     for batch, some in batches:
-        rows = torch.arange(clients) if some is None else some
-        real = (
-            torch.ones(batch.inputs.shape[:2], dtype=torch.bool)
-            if batch.mask is None
-            else batch.mask.cpu()
-        )
+        rows = some
+        if rows is None:
+            rows = torch.arange(clients)
+        # the seed of a client's first batch: what is random in a pass is drawn once for all
         seed = torch.where(count > 0, seed, seed.index_copy(0, rows, batch.seed))
         count = count.index_add(0, rows, torch.ones_like(rows))
         share = share.index_add(0, rows, batch.share)
-        # who has no such batch is padded with a real sample of its own: zeros could have a gradient that is not finite
-        fill = (
-            columns[0]
-            if columns
-            else tuple(f.new_zeros(clients, 1, *f.shape[2:]) for f in batch.fields)
-        )
-        wide = (f[:, :1].expand(-1, real.shape[1], *f.shape[2:]) for f in fill)
-        columns.append(
-            tuple(w.index_copy(0, rows, f) for w, f in zip(wide, batch.fields, strict=True))
-        )
-        masks.append(
-            torch.zeros(clients, real.shape[1], dtype=torch.bool).index_copy(0, rows, real)
-        )
-    mask, count = torch.cat(masks, 1), count.to(first.share.device)
-    whole = tuple(torch.cat(column, 1) for column in zip(*columns, strict=True))
+        # who has no such batch is padded with a real sample of its own: zeros could have a
+        # gradient that is not finite
+        fill = pieces[0] if pieces else padding
+        pieces.append(_padded(batch.fields, rows, fill))
+        masks.append(_mask(batch, rows, clients))
+
+    mask = torch.cat(masks, 1)
+    everything_is_real = bool(mask.all())
     return JoinedBatch(
-        whole, share, seed, None if bool(mask.all()) else mask.to(first.inputs.device), count=count
+        fields=tuple(torch.cat(column, 1) for column in zip(*pieces, strict=True)),
+        share=share,
+        seed=seed,
+        mask=None if everything_is_real else mask.to(first.inputs.device),
+        count=count.to(first.share.device),
     )
+
+
+def _padded(
+    values: tuple[Tensor, ...],
+    rows: Tensor,
+    fill: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """The fields of some rows as fields of the whole block; the others repeat their first fill."""
+    whole = []
+    for value, filler in zip(values, fill, strict=True):
+        width = value.shape[1]
+        wide = filler[:, :1].expand(-1, width, *filler.shape[2:])
+        whole.append(wide.index_copy(0, rows, value))
+    return tuple(whole)
+
+
+def _mask(batch: Batch, rows: Tensor, clients: int) -> Tensor:
+    """Which samples of the block are real."""
+    if batch.mask is None:
+        real = torch.ones(batch.inputs.shape[:2], dtype=torch.bool)
+    else:
+        real = batch.mask.cpu()
+    nobody = torch.zeros(clients, real.shape[1], dtype=torch.bool)
+    return nobody.index_copy(0, rows, real)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -11,57 +12,73 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.seeds import generator
-from fedstep.core.vec import Scalar, State, Vec, scale
+from fedstep.core.vec import NewState, Scalar, State, Vec, scale
 
 Look: TypeAlias = Callable[[Vec], Vec]  # the gradient of the batch at hand, elsewhere; counted
 
 
 def advance(x: Vec, step: Scalar, d: Vec) -> Vec:
     """x + step * d; where the step is 0, x itself."""
-    moved, still = scale(step, d).add_(x), step == 0
+    # in place, into the product: a block of models is the largest tensor of a client
+    moved = scale(step, d).add_(x)
+    still = step == 0
+    if not bool(still.any()):
+        return moved
     # where, not the product alone: 0 * NaN would spoil a client whose search was refused
-    return torch.where(still.unsqueeze(-1), x, moved) if bool(still.any()) else moved
+    return torch.where(still.unsqueeze(-1), x, moved)
 
 
-class Move:
-    """Maps the point x, the accepted step and the direction d to the next point; a move overrides what it needs.
+class Move(ABC):
+    """Maps the point x, the accepted step and the direction d to the next point.
 
-    The state lasts for a round. What all clients should know travels with the model: `shared_init`, `message` and `fold`
-    are its way from the clients to the server and back.
+    A move overrides what it needs. The state lasts for a round. What all clients should know
+    travels with the model: `shared_init`, `message` and `fold` are its way from the clients to the
+    server and back.
     """
 
-    intrinsic: ClassVar[bool] = (
-        False  # uses vectors through sums only, so that any coordinates serve
-    )
+    # uses vectors through sums only, so that any coordinates serve
+    intrinsic: ClassVar[bool] = False
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         """The state before the first step of a round that begins at x of shape `(..., d)`."""
         return {}
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
+    def shared_init(self, x: Vec) -> NewState:
         """What the server sends besides the model, for a model x of shape `(d,)`."""
         return {}
 
-    def begin(self, x: Vec, shared: State) -> dict[str, Tensor]:
+    def begin(self, x: Vec, shared: State) -> NewState:
         """The state at the beginning of a round, given what the server sent."""
         return self.init(x)
 
     def view(self, x: Vec, seed: Tensor, state: State) -> Vec:
-        """Where value and gradient are looked up, and the step is searched for; seed is that of the local step."""
+        """Where value and gradient are looked up, and the step is searched for.
+
+        seed is that of the local step.
+        """
         return x
 
+    @abstractmethod
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         """The next point, and the state for the next step."""
-        raise NotImplementedError
 
-    def message(self, state: State) -> dict[str, Tensor]:
-        """What the client sends at the end of a round; the server sees the weighted sum over clients."""
+    def message(self, state: State) -> NewState:
+        """What the client sends at the end of a round; the server sees the weighted sum."""
         return {}
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         """What is sent in the next round, given the sums of the messages."""
         return dict(shared)
 
@@ -73,8 +90,13 @@ class Straight(Move):
     intrinsic: ClassVar[bool] = True
 
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         return advance(x, step, d), {}
 
 
@@ -84,8 +106,9 @@ class Inertia(Move):
 
         x_{k+1} = x_k + eta_k d_k + beta (x_k - x_{k-1})
 
-    The search does not see the inertia: it tests eta_k along d_k. With a constant step it is the direction `Momentum`.
-    `damped` walks only the part 1 - beta of eta_k d_k, so that a constant d is taken once in the long run (NGN-M).
+    The search does not see the inertia: it tests eta_k along d_k. With a constant step it is the
+    direction `Momentum`. `damped` walks only the part 1 - beta of eta_k d_k, so that a constant d
+    is taken once in the long run (NGN-M).
     """
 
     beta: float = 0.6
@@ -95,16 +118,23 @@ class Inertia(Move):
     def __post_init__(self) -> None:
         _check_beta("Inertia", self.beta)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         return {"before": x}
 
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        # the step found is not shortened in the record: it is what the search accepted
         walked = step
         if self.damped:
             walked = (1 - self.beta) * step
-        return advance(x, walked, d) + self.beta * (x - state["before"]), {"before": x}
+        inertia = self.beta * (x - state["before"])
+        return advance(x, walked, d) + inertia, {"before": x}
 
 
 @dataclass(frozen=True)
@@ -113,9 +143,9 @@ class Nesterov(Move):
 
         y_{k+1} = x_k + eta_k d_k;  x_{k+1} = y_{k+1} + beta_k (y_{k+1} - y_k)
 
-    With beta None, beta_k = (lambda_k - 1) / lambda_{k+1} as the SLS program computes it: its recursion
-    lambda_{k+1} = (1 + sqrt(1 + 4 lambda_{k-1}^2)) / 2 takes the last lambda but one, so that every value serves twice, and
-    beta_0 = -1: the first step of a round stays where it is.
+    With beta None, beta_k = (lambda_k - 1) / lambda_{k+1} as the SLS program computes it: its
+    recursion lambda_{k+1} = (1 + sqrt(1 + 4 lambda_{k-1}^2)) / 2 takes the last lambda but one, so
+    that every value serves twice, and beta_0 = -1: the first step of a round stays where it is.
     """
 
     beta: float | None = None
@@ -125,29 +155,44 @@ class Nesterov(Move):
         if self.beta is not None:
             _check_beta("Nesterov", self.beta)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
+        if self.beta is not None:
+            return {"y": x}
         one = x.new_ones(x.shape[:-1])
-        sequence = (
-            {"beta": -one, "lambda": one, "last": torch.zeros_like(one)}
-            if self.beta is None
-            else {}
-        )
-        return {"y": x, **sequence}
+        return {
+            "y": x,
+            "beta": -one,
+            "lambda": one,
+            "last": torch.zeros_like(one),
+        }
 
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         y = advance(x, step, d)
         if self.beta is not None:
             return y + self.beta * (y - state["y"]), {"y": y}
-        last, now = state["lambda"], (1 + (1 + 4 * state["last"] ** 2).sqrt()) / 2
+        # "last" is lambda_{k-1}: the program's index, one behind Nesterov's own
+        last = state["lambda"]
+        now = (1 + (1 + 4 * state["last"] ** 2).sqrt()) / 2
         ahead = y + scale(state["beta"], y - state["y"])
-        return ahead, {"y": y, "beta": (last - 1) / now, "lambda": now, "last": last}
+        after = {
+            "y": y,
+            "beta": (last - 1) / now,
+            "lambda": now,
+            "last": last,
+        }
+        return ahead, after
 
 
 @dataclass(frozen=True)
 class Decayed(Move):
-    """Decoupled weight decay, whatever the step found, and a velocity on top (Deep Frank-Wolfe's update).
+    """Decoupled weight decay, whatever the step is, and a velocity on top (Deep Frank-Wolfe).
 
         r = weight x;  z <- beta z + eta (d - r);  x <- x - rate r + eta d + beta z
 
@@ -162,18 +207,26 @@ class Decayed(Move):
         _check_beta("Decayed", self.beta)
         if not (self.rate > 0 and self.weight >= 0):
             raise InputError(
-                f"Decayed(rate={self.rate}, weight={self.weight}): the rate must be positive, the weight 0 or more"
+                f"Decayed(rate={self.rate}, weight={self.weight}): "
+                "the rate must be positive, the weight 0 or more"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         return {"velocity": torch.zeros_like(x)}
 
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        # r goes with the longest rate, d with the step found: the decay must not stop with it
         r = self.weight * x
         z = self.beta * state["velocity"] + scale(step, d - r)
-        return advance(x, step, d) - self.rate * r + self.beta * z, {"velocity": z}
+        new = advance(x, step, d) - self.rate * r + self.beta * z
+        return new, {"velocity": z}
 
 
 @dataclass(frozen=True)
@@ -186,53 +239,16 @@ class Extragradient(Move):
     """
 
     def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
-        return advance(x, step, -look(advance(x, step, d))), {}
-
-
-@dataclass(frozen=True)
-class Stale(Move):
-    """Several workers on one client share its model without locks: gradients are of snapshots that are out of date.
-
-        x_{k+1} = x_k - eta_k grad phi(v_k),  v_k[j] = x_{k - a}[j],  a drawn from 0 ... workers - 1
-
-    A simulation of asynchrony with bounded staleness that repeats its bits: the ages are keyed by the seed of the local step.
-    With `torn` every coordinate j has its own age, a read that others write into; otherwise a snapshot is of one age.
-    A search runs at the snapshot, the only point the worker knows.
-    """
-
-    workers: int = 4
-    torn: bool = True
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise InputError(f"Stale(workers={self.workers}): at least one worker is needed")
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"past": x.unsqueeze(-2).expand(*x.shape[:-1], self.workers, -1)}
-
-    def view(self, x: Vec, seed: Tensor, state: State) -> Vec:
-        if self.workers == 1:
-            return x
-        size = x.shape[-1:] if self.torn else (1,)
-        ages = [
-            torch.randint(self.workers, size, generator=generator(int(s), "age"))
-            for s in seed.reshape(-1)
-        ]
-        index = (
-            torch.stack(ages)
-            .to(x.device)
-            .reshape(*x.shape[:-1], 1, -1)
-            .expand(*x.shape[:-1], 1, x.shape[-1])
-        )
-        return state["past"].gather(-2, index).squeeze(-2)
-
-    def __call__(
-        self, x: Vec, step: Scalar, d: Vec, look: Look, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]:
-        new = advance(x, step, d)
-        return new, {"past": torch.cat([new.unsqueeze(-2), state["past"][..., :-1, :]], -2)}
+        self,
+        x: Vec,
+        step: Scalar,
+        d: Vec,
+        look: Look,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        # both gradients are of the same batch, or their difference would be noise
+        ahead = advance(x, step, d)
+        return advance(x, step, -look(ahead)), {}
 
 
 def _check_beta(part: str, beta: float) -> None:

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec, lift
+from fedstep.core.slots import check_slots
+from fedstep.core.vec import NewState, State, Vec, lift
 from fedstep.local.directions import Direction
 
 
-class Moment(Protocol):
+class Moment(ABC):
     """A running second moment of the gradient."""
 
     @property
     def momentum(self) -> float:
         """Memory of the first moment that the accepted step goes along; 0: along the gradient."""
-        ...
+        return 0.0
 
-    def init(self, x: Vec) -> dict[str, Tensor]: ...
-    def __call__(self, square: Vec, steps: Tensor, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def init(self, x: Vec) -> NewState:
+        """The state before the first gradient."""
+        return {"v": torch.zeros_like(x)}
+
+    @abstractmethod
+    def __call__(
+        self,
+        square: Vec,
+        steps: Tensor,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         """The moment with this squared gradient, the steps-th (from 1), and the new state."""
-        ...
 
 
 @dataclass(frozen=True)
-class Adagrad:
+class Adagrad(Moment):
     """v <- v + g^2."""
 
-    @property
-    def momentum(self) -> float:
-        return 0.0
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"v": torch.zeros_like(x)}
-
-    def __call__(self, square: Vec, steps: Tensor, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self,
+        square: Vec,
+        steps: Tensor,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         v = state["v"] + square
         return v, {"v": v}
 
 
 @dataclass(frozen=True)
-class RMSProp:
+class RMSProp(Moment):
     """v <- beta v + (1 - beta) g^2."""
 
     beta: float = 0.99
@@ -52,63 +59,84 @@ class RMSProp:
     def __post_init__(self) -> None:
         _check("RMSProp", beta=self.beta)
 
-    @property
-    def momentum(self) -> float:
-        return 0.0
-
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"v": torch.zeros_like(x)}
-
-    def __call__(self, square: Vec, steps: Tensor, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self,
+        square: Vec,
+        steps: Tensor,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         v = self.beta * state["v"] + (1 - self.beta) * square
         return v, {"v": v}
 
 
 @dataclass(frozen=True)
-class Adam:
-    """v <- beta v + (1 - beta) g^2, read as v / (1 - beta^k) in step k; m likewise with `momentum`."""
+class Adam(Moment):
+    """v <- beta v + (1 - beta) g^2, read as v / (1 - beta^k) in step k; m likewise."""
 
     beta: float = 0.99
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        _check("Adam", beta=self.beta, momentum=self.momentum)
+        _check(
+            "Adam",
+            beta=self.beta,
+            momentum=self.momentum,
+        )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"v": torch.zeros_like(x)}
-
-    def __call__(self, square: Vec, steps: Tensor, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self,
+        square: Vec,
+        steps: Tensor,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         v = self.beta * state["v"] + (1 - self.beta) * square
-        return v / lift(1 - self.beta**steps, v), {"v": v}
+        unbiased = v / lift(1 - self.beta**steps, v)
+        return unbiased, {"v": v}
 
 
 @dataclass(frozen=True)
-class AMSGrad:
+class AMSGrad(Moment):
     """Adam with the largest v so far in the place of v."""
 
     beta: float = 0.99
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        _check("AMSGrad", beta=self.beta, momentum=self.momentum)
+        _check(
+            "AMSGrad",
+            beta=self.beta,
+            momentum=self.momentum,
+        )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"v": torch.zeros_like(x), "largest": torch.zeros_like(x)}
+    def init(self, x: Vec) -> NewState:
+        return {
+            "v": torch.zeros_like(x),
+            "largest": torch.zeros_like(x),
+        }
 
-    def __call__(self, square: Vec, steps: Tensor, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def __call__(
+        self,
+        square: Vec,
+        steps: Tensor,
+        state: State,
+    ) -> tuple[Vec, NewState]:
         v = self.beta * state["v"] + (1 - self.beta) * square
+        # the maximum of the raw moments, corrected afterwards, as torch's AMSGrad
         largest = torch.maximum(state["largest"], v)
-        return largest / lift(1 - self.beta**steps, v), {"v": v, "largest": largest}
+        unbiased = largest / lift(1 - self.beta**steps, v)
+        return unbiased, {"v": v, "largest": largest}
 
 
 @dataclass(frozen=True)
 class Preconditioned(Direction):
-    """Scale every coordinate by its second moment; search without momentum, travel with it (AdaSLS).
+    """Scale coordinates by their second moment; search without momentum, travel with it (AdaSLS).
 
-        P = 1 / (sqrt(v) + eps);  search along -P g;  travel along -P m / (1 - momentum^k), m <- momentum m + (1 - momentum) g
+        P = 1 / (sqrt(v) + eps);  search along -P g;  travel along -P m / (1 - momentum^k)
+        m <- momentum m + (1 - momentum) g
 
-    Armijo's right side is then f - c eta <g, P g>. With `plain` the search walks along -g instead, and only the step taken is
-    scaled. Behind a momentum (or with `plain`) the step taken need not decrease the loss: it is tested along another line.
+    Armijo's right side is then f - c eta <g, P g>. With `plain` the search walks along -g instead,
+    and only the step taken is scaled. Behind a momentum (or with `plain`) the step taken need not
+    decrease the loss: it is tested along another line.
     """
 
     moment: Moment = Adagrad()
@@ -116,27 +144,48 @@ class Preconditioned(Direction):
     plain: bool = False
 
     def __post_init__(self) -> None:
+        check_slots(self, moment=Moment)
         if not self.eps >= 0:
             raise InputError(
                 f"Preconditioned(eps={self.eps}): eps must be 0 or more; the program uses 1e-8"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        first = {"m": torch.zeros_like(x)} if self.moment.momentum else {}
-        onward = {"onward": torch.zeros_like(x)} if self.moment.momentum or self.plain else {}
-        return {"steps": x.new_zeros(x.shape[:-1]), **first, **onward, **self.moment.init(x)}
+    @property
+    def _travels_another_way(self) -> bool:
+        return bool(self.moment.momentum) or self.plain
 
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        steps, mu = state["steps"] + 1, self.moment.momentum
+    def init(self, x: Vec) -> NewState:
+        state = {"steps": x.new_zeros(x.shape[:-1])}
+        if self.moment.momentum:
+            state["m"] = torch.zeros_like(x)
+        if self._travels_another_way:
+            state["onward"] = torch.zeros_like(x)
+        return state | self.moment.init(x)
+
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        steps = state["steps"] + 1
+        momentum = self.moment.momentum
         v, after = self.moment(d * d, steps, state)
         scaled = d / (v.sqrt() + self.eps)
-        after["steps"], onward = steps, scaled
-        if mu:
-            after["m"] = mu * state["m"] + (1 - mu) * d
-            onward = after["m"] / lift(1 - mu**steps, d) / (v.sqrt() + self.eps)
-        if mu or self.plain:
+        onward = scaled
+        # counted per client: rows of a block may have taken different numbers of steps
+        after["steps"] = steps
+        if momentum:
+            # the momentum is behind the search: along it the batch's loss need not fall
+            m = momentum * state["m"] + (1 - momentum) * d
+            unbiased = m / lift(1 - momentum**steps, d)
+            onward = unbiased / (v.sqrt() + self.eps)
+            after["m"] = m
+        if self._travels_another_way:
             after["onward"] = onward
-        return d if self.plain else scaled, after
+        if self.plain:
+            return d, after
+        return scaled, after
 
     def travel(self, d: Vec, state: State) -> Vec:
         return state.get("onward", d)
@@ -144,7 +193,7 @@ class Preconditioned(Direction):
 
 @dataclass(frozen=True)
 class Rescaled(Direction):
-    """d / (sqrt(v) + eps), where v is what the server shares as "direction.second" (1 where it shares none).
+    """d / (sqrt(v) + eps), where the server sends v (1 where it sends none).
 
     v is not changed in a round.
     """
@@ -155,11 +204,23 @@ class Rescaled(Direction):
         if not self.eps > 0:
             raise InputError(f"Rescaled(eps={self.eps}): eps must be positive; try 0.001")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
+    def init(self, x: Vec) -> NewState:
         return {"second": torch.ones_like(x)}
 
-    def apply(self, d: Vec, x: Vec, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        return d / (state["second"].sqrt() + self.eps), dict(state)
+    def begin(self, x: Vec, sent: State) -> NewState:
+        # a mixture may pair this direction with a correction that sends nothing for it
+        if "second" not in sent:
+            return self.init(x)
+        return {"second": sent["second"].expand_as(x)}
+
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        below = state["second"].sqrt() + self.eps
+        return d / below, dict(state)
 
 
 def _check(part: str, **values: float) -> None:

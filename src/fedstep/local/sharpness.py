@@ -8,12 +8,13 @@ from typing import ClassVar
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Scalar, Vec, norm_sq, scale
 from fedstep.local.objective import Objective
+from fedstep.local.oracles import Oracle
 
 TINY = 1e-7  # as the programs add it to the gradient's norm
 
 
 @dataclass(frozen=True)
-class Sharpness:
+class Sharpness(Oracle):
     """Value at x, slope a distance rho uphill (SAM; Foret et al., 2021).
 
         g(x) = grad f(x + rho grad f(x) / |grad f(x)|) + gradient of the terms at x

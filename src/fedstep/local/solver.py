@@ -2,184 +2,287 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.types import Batch, Context, Output
-from fedstep.core.vec import State, Vec, prefixed, put, scale, take, under
+from fedstep.core.exchange import ClientMessage, SharedState
+from fedstep.core.nested import NestedState
+from fedstep.core.slots import check_slots
+from fedstep.core.types import Batch, Context, LiveBatch
+from fedstep.core.vec import NewState, State, Vec, scale
+from fedstep.local.companion import Companion
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
 from fedstep.local.objective import Objective, Work
 from fedstep.local.oracles import Autograd, Oracle
-from fedstep.local.terms import Term
-from fedstep.local.trace import Trace
+from fedstep.local.terms import Term, check_terms
+from fedstep.local.trace import StepRecord, Trace
 from fedstep.steps.rule import Outcome, StepRule
 
 
-class Companion(Protocol):
-    """What a correction adds to every local step."""
+@dataclass(frozen=True, eq=False)
+class SolverState(NestedState):
+    """What the parts of a solver remember from one local step to the next."""
 
-    @property
-    def forwards(self) -> int:
-        """Forward passes that `prepare` makes."""
-        ...
-
-    @property
-    def backwards(self) -> int: ...
-    def terms(self) -> tuple[Term, ...]: ...
-    def prepare(self, ctx: Context, batch: Batch) -> dict[str, Tensor]:
-        """What the terms find in the client's memory during this step, trials included."""
-        ...
-
-    def tally(self, x: Vec) -> dict[str, Tensor]:
-        """Zeros, for what is summed over the local steps and sent."""
-        ...
-
-    def count(self, out: Output, batch: Batch) -> dict[str, Tensor]:
-        """What one step adds to the tally, given the model's output before it."""
-        ...
+    step: State
+    direction: State
+    move: State
 
 
 @dataclass(frozen=True)
-class LocalSolver:
-    """x <- x + eta d for every batch, with phi, g, d and eta from the slots, and the move if it is not that."""
+class LocalStep:
+    """Where one local step led to."""
+
+    x: Vec
+    state: SolverState
+    record: StepRecord
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """Where a client has arrived at the end of its round, and how."""
+
+    x: Vec
+    trace: Trace
+    step_memory: State  # what the step rule wants to find again in the client's next round
+    message: ClientMessage
+
+
+@dataclass(frozen=True)
+class LocalSolver(ABC):
+    """x <- x + eta d for every batch.
+
+    phi, g, d and eta come from the slots, and the move applies the step if it is not that.
+    """
 
     step: StepRule
     direction: Direction = Steepest()
     oracle: Oracle = Autograd()
     terms: tuple[Term, ...] = ()
     move: Move = Straight()
-    intrinsic: ClassVar[bool] = (
-        True  # uses vectors through its parts only, so that any coordinates serve where they do
-    )
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+    # Uses vectors through its parts only, so that any coordinates serve where they do.
+    intrinsic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_slots(
+            self,
+            step=StepRule,
+            direction=Direction,
+            oracle=Oracle,
+            move=Move,
+        )
+        check_terms(type(self).__name__, self.terms)
+
+    def memory_init(self, x: Vec) -> NewState:
         """What the step rule wants to find again in the client's next round."""
-        return prefixed("step.", self.step.init(x)) if self.step.carry else {}
+        if not self.step.carry:
+            return {}
+        return self.step.init(x)
 
-    def shared_init(self, x: Vec) -> dict[str, Tensor]:
-        """What step rule and move want every client to know."""
-        return prefixed("step.", self.step.shared_init(x)) | prefixed(
-            "move.", self.move.shared_init(x)
+    def shared_init(self, x: Vec, correction: State) -> SharedState:
+        """What step rule and move want every client to know, beside what the correction does."""
+        # directions have no say here: what they read of the server comes through the correction
+        return SharedState(
+            correction=correction,
+            step=self.step.shared_init(x),
+            move=self.move.shared_init(x),
         )
 
-    def fold(self, shared: State, agg: Aggregate) -> dict[str, Tensor]:
-        """What every client is to know in the next round."""
-        step = self.step.fold(under("step.", shared), under("step.", agg.message), agg)
-        move = self.move.fold(under("move.", shared), under("move.", agg.message), agg)
-        return prefixed("step.", step) | prefixed("move.", move)
+    def fold(
+        self,
+        shared: SharedState,
+        message: ClientMessage,
+        agg: Aggregate,
+    ) -> SharedState:
+        """What every client is to know of step rule and move in the next round."""
+        # a part that has nothing new may answer with nothing: what was shared stays
+        step = self.step.fold(shared.step, message.step, agg)
+        move = self.move.fold(shared.move, message.move, agg)
+        return replace(
+            shared,
+            step={**shared.step, **step},
+            move={**shared.move, **move},
+        )
 
-    def passes(
-        self, batches: Iterable[tuple[Batch, Tensor | None]], x: Vec
-    ) -> Iterable[tuple[Batch, Tensor | None]]:
-        """What to take a step on, one after another, given the round's batches: each of them once."""
+    def passes(self, batches: Iterable[LiveBatch], x: Vec) -> Iterable[LiveBatch]:
+        """What to take a step on, one after another: each of the round's batches once."""
         return batches
 
     def __call__(
         self,
         ctx: Context,
         x: Vec,
-        batches: Iterable[tuple[Batch, Tensor | None]],
+        batches: Iterable[LiveBatch],
         companion: Companion,
-    ) -> tuple[Vec, Trace, dict[str, Tensor], dict[str, Tensor]]:
-        """Run through (batch, live rows) pairs; None: all rows are live.
+    ) -> LocalRun:
+        """Run through the round's batches, beginning at x."""
+        # drift corrections are terms of the function, so that a search tests what it descends
+        terms = self.terms + companion.terms()
+        extra = Work()
+        tally = companion.tally(x)
+        state = self._begin(ctx, x, companion)
+        records = []
 
-        Returns x, the trace, what to remember and what to tell the server.
-        """
-        terms, tally, work = self.terms + companion.terms(), companion.tally(x), Work()
-        heard, kept = under("step.", ctx.shared), under("step.", ctx.memory)
-        state = prefixed("step.", self.step.begin(x, heard, kept))
-        state |= prefixed("direction.", self.direction.init(x))
-        # statistics that the server sends take the place of a direction's first state
-        state |= {
-            name: v.expand_as(state[name])
-            for name, v in ctx.shared.items()
-            if name.startswith("direction.")
-        }
-        state |= prefixed("move.", self.move.begin(x, under("move.", ctx.shared)))
-        columns: list[tuple[Tensor, ...]] = []
         for batch, rows in self.passes(batches, x):
-            own = ctx if rows is None else ctx.rows(rows)
-            phi = Objective(
-                replace(own, memory={**own.memory, **companion.prepare(own, batch)}),
-                batch,
-                terms,
-                work,
-            )
+            phi = _objective(ctx, batch, rows, companion, terms, extra)
             if rows is None:
-                x, state, column = self._step(phi, x, state)
+                done = self._step(phi, x, state)
             else:
-                part, new, short = self._step(phi, x[rows], take(state, rows))
-                x, state = x.index_copy(0, rows, part), put(state, rows, new)
-                column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in short)
-            columns.append(column)
-            for name, value in companion.count(phi.output, batch).items() if tally else ():
-                tally[name] = (
-                    tally[name] + value if rows is None else tally[name].index_add(0, rows, value)
-                )
-        last = under("step.", state)
-        remembered = prefixed("step.", last) if self.step.carry else {}
-        trace = self._trace(x, columns, work)
-        passes = trace.forwards + companion.forwards, trace.backwards + companion.backwards
-        told = {**tally, **prefixed("step.", self.step.message(last))}
-        told |= prefixed("move.", self.move.message(under("move.", state)))
-        return x, replace(trace, forwards=passes[0], backwards=passes[1]), remembered, told
+                # clients whose batches are used up leave the block: their rows are not evaluated
+                some = self._step(phi, x[rows], state.take(rows))
+                done = _placed(some, rows, x, state)
+            x = done.x
+            state = done.state
+            records.append(done.record)
+            # who sums nothing is not asked: a solver at rest has made no pass, and phi has no output
+            if tally:
+                tally = _added(tally, companion.count(phi.output, batch), rows)
+
+        trace = Trace.of(
+            records,
+            x,
+            forwards=self.oracle.forwards + companion.forwards,
+            backwards=self.oracle.backwards + companion.backwards,
+        )
+        return LocalRun(
+            x=x,
+            trace=replace(
+                trace,
+                more_forwards=extra.forwards,
+                more_backwards=extra.backwards,
+            ),
+            step_memory=self._to_remember(state),
+            message=ClientMessage(
+                correction=tally,
+                step=self.step.message(state.step),
+                move=self.move.message(state.move),
+            ),
+        )
 
     def gradient(
-        self, ctx: Context, x: Vec, batches: Iterable[tuple[Batch, Tensor | None]]
+        self,
+        ctx: Context,
+        x: Vec,
+        batches: Iterable[LiveBatch],
     ) -> tuple[Vec, Trace]:
-        """The gradient of the client's own loss over all its batches, each counting by its share of the samples."""
-        total, columns = torch.zeros_like(x), list[tuple[Tensor, ...]]()
+        """The gradient of the client's loss over all its batches.
+
+        Each batch counts by its share of the samples.
+        """
+        total = torch.zeros_like(x)
+        records = []
         for batch, rows in batches:
-            phi = Objective(ctx if rows is None else ctx.rows(rows), batch)
-            f, g = self.oracle(phi, x if rows is None else x[rows])
-            column, part = _column(f, Outcome.free(torch.zeros_like(f))), scale(batch.share, g)
-            if rows is not None:
-                column = tuple(c.new_zeros(x.shape[:-1]).index_copy(0, rows, c) for c in column)
-            total = total + part if rows is None else total.index_add(0, rows, part)
-            columns.append(column)
-        return total, self._trace(x, columns, Work())
+            if rows is None:
+                f, g = self.oracle(Objective(ctx, batch), x)
+                total = total + scale(batch.share, g)
+                records.append(_without_step(f))
+            else:
+                f, g = self.oracle(Objective(ctx.rows(rows), batch), x[rows])
+                # clients whose batches are used up get no more of the sum
+                total = total.index_add(0, rows, scale(batch.share, g))
+                records.append(_without_step(f).of_rows(rows, len(x)))
+        trace = Trace.of(
+            records,
+            x,
+            forwards=self.oracle.forwards,
+            backwards=self.oracle.backwards,
+        )
+        return total, trace
+
+    def _to_remember(self, state: SolverState) -> State:
+        # without carry every round begins afresh, and clients need no store
+        if not self.step.carry:
+            return {}
+        return state.step
+
+    def _begin(
+        self,
+        ctx: Context,
+        x: Vec,
+        companion: Companion,
+    ) -> SolverState:
+        """The state before the first local step of a round."""
+        sent_for_direction = companion.steer(ctx.shared.correction)
+        return SolverState(
+            step=self.step.begin(x, ctx.shared.step, ctx.memory.step),
+            direction=self.direction.begin(x, sent_for_direction),
+            move=self.move.begin(x, ctx.shared.move),
+        )
 
     def _step(
-        self, phi: Objective, x: Vec, state: State
-    ) -> tuple[Vec, dict[str, Tensor], tuple[Tensor, ...]]:
-        move, direction = under("move.", state), under("direction.", state)
-        view = self.move.view(x, phi.batch.seed, move)
+        self,
+        phi: Objective,
+        x: Vec,
+        state: SolverState,
+    ) -> LocalStep:
+        """One local step: phi -> (f, g) -> d -> eta -> x + eta d."""
+        # a move may look the gradient up elsewhere than where it stands (stale reads)
+        view = self.move.view(x, phi.batch.seed, state.move)
         f, g = self.oracle(phi, view)
-        d, direction = self.direction.apply(-g, view, direction)
-        out, step = self.step.search(phi, view, f, g, d, under("step.", state))
+        d, direction = self.direction.apply(-g, view, state.direction)
+        outcome, step = self.step.search(phi, view, f, g, d, state.step)
 
         def look(elsewhere: Vec) -> Vec:
             phi.work.add(f.numel(), self.oracle.forwards, self.oracle.backwards)
             return self.oracle(phi, elsewhere)[1]
 
-        x, move = self.move(x, out.step, self.direction.travel(d, direction), look, move)
-        after = (
-            prefixed("step.", step) | prefixed("direction.", direction) | prefixed("move.", move)
-        )
-        return x, after, _column(f, out)
-
-    def _trace(self, x: Vec, columns: list[tuple[Tensor, ...]], work: Work) -> Trace:
-        shape = x.shape[:-1]
-        kinds = (torch.bool, x.dtype, x.dtype, torch.int64, torch.bool, torch.int64)
-        parts = [
-            torch.stack([c[i] for c in columns], -1)
-            if columns
-            else torch.zeros(*shape, 0, dtype=kind)
-            for i, kind in enumerate(kinds)
-        ]
-        live, losses, sizes, trials, failed, slopes = parts
-        once = (self.oracle.forwards, self.oracle.backwards)
-        return Trace(
-            live, losses, sizes, trials, failed, *once, slopes, work.forwards, work.backwards
+        # the step is searched for along d; a preconditioned momentum then goes another way
+        way = self.direction.travel(d, direction)
+        x, move = self.move(x, outcome.step, way, look, state.move)
+        return LocalStep(
+            x=x,
+            state=SolverState(
+                step=step,
+                direction=direction,
+                move=move,
+            ),
+            record=StepRecord.of(f, outcome),
         )
 
 
-def _column(f: Tensor, out: Outcome) -> tuple[Tensor, ...]:
-    slopes = torch.zeros_like(out.trials) if out.slopes is None else out.slopes
-    return torch.ones_like(f, dtype=torch.bool), f, out.step, out.trials, out.failed, slopes
+def _objective(
+    ctx: Context,
+    batch: Batch,
+    rows: Tensor | None,
+    companion: Companion,
+    terms: tuple[Term, ...],
+    extra: Work,
+) -> Objective:
+    """phi on one batch, for all clients of the block or for those rows that have the batch."""
+    if rows is not None:
+        ctx = ctx.rows(rows)
+    # prepared once a step: f, g and every trial are to see the same values
+    values = companion.prepare(ctx, batch)
+    return Objective(ctx.prepared(values), batch, terms, extra)
+
+
+def _placed(
+    some: LocalStep,
+    rows: Tensor,
+    x: Vec,
+    state: SolverState,
+) -> LocalStep:
+    """The block after a step of some of its rows; the others stay as they are."""
+    return LocalStep(
+        x=x.index_copy(0, rows, some.x),
+        state=state.put(rows, some.state),
+        record=some.record.of_rows(rows, len(x)),
+    )
+
+
+def _added(tally: State, counts: State, rows: Tensor | None) -> NewState:
+    """The tally with what one local step counted."""
+    if rows is None:
+        return {name: total + counts[name] for name, total in tally.items()}
+    return {name: total.index_add(0, rows, counts[name]) for name, total in tally.items()}
+
+
+def _without_step(loss: Tensor) -> StepRecord:
+    return StepRecord.of(loss, Outcome.free(torch.zeros_like(loss)))

@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedstep.core.vec import Scalar
+from fedstep.core.vec import Scalar, Vec
+from fedstep.steps.rule import Outcome
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one local step leaves behind, one entry a client."""
+
+    live: Tensor  # bool: False where the client's batches are used up
+    loss: Scalar  # phi before the step
+    step: Scalar  # step taken, 0 where none
+    trials: Tensor  # trials of the search
+    failed: Tensor  # bool
+    slopes: Tensor  # slopes learnt at trials
+
+    @staticmethod
+    def of(loss: Scalar, outcome: Outcome) -> StepRecord:
+        """A step of clients that are all at work."""
+        slopes = outcome.slopes
+        if slopes is None:
+            slopes = torch.zeros_like(outcome.trials)
+        return StepRecord(
+            live=torch.ones_like(loss, dtype=torch.bool),
+            loss=loss,
+            step=outcome.step,
+            trials=outcome.trials,
+            failed=outcome.failed,
+            slopes=slopes,
+        )
+
+    def of_rows(self, rows: Tensor, clients: int) -> StepRecord:
+        """The record of a block in which only these rows took the step."""
+
+        def placed(column: Tensor) -> Tensor:
+            return column.new_zeros(clients).index_copy(0, rows, column)
+
+        return StepRecord(
+            live=placed(self.live),
+            loss=placed(self.loss),
+            step=placed(self.step),
+            trials=placed(self.trials),
+            failed=placed(self.failed),
+            slopes=placed(self.slopes),
+        )
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Per client and local step; a client with fewer steps than its block has `live` False in the last columns."""
+    """Per client and local step.
+
+    A client with fewer steps than its block has `live` False in the last columns.
+    """
 
     live: Tensor  # (..., K) bool
     losses: Tensor  # (..., K) phi before the step
@@ -21,13 +68,39 @@ class Trace:
     failed: Tensor  # (..., K) bool
     forwards: int  # of one gradient; trials and their slopes come on top
     backwards: int
-    slopes: Tensor | None = (
-        None  # (..., K) slopes learnt at trials: a forward and a backward pass each; None: none
-    )
-    more_forwards: int = (
-        0  # of all clients and steps together: gradients elsewhere than at the point and at trials
-    )
+    # (..., K) slopes learnt at trials, a forward and a backward pass each; None: none
+    slopes: Tensor | None = None
+    # of all clients and steps together: gradients elsewhere than at the point and at trials
+    more_forwards: int = 0
     more_backwards: int = 0
+
+    @staticmethod
+    def of(
+        records: Sequence[StepRecord],
+        x: Vec,
+        forwards: int,
+        backwards: int,
+    ) -> Trace:
+        """The records of a round, for clients at x whose gradients cost so many passes."""
+        none = _no_steps(x)
+
+        def column(name: str) -> Tensor:
+            # a client without batches has a trace of no columns, not no trace
+            if not records:
+                empty: Tensor = getattr(none, name)
+                return empty
+            return torch.stack([getattr(record, name) for record in records], -1)
+
+        return Trace(
+            live=column("live"),
+            losses=column("loss"),
+            sizes=column("step"),
+            trials=column("trials"),
+            failed=column("failed"),
+            forwards=forwards,
+            backwards=backwards,
+            slopes=column("slopes"),
+        )
 
     @property
     def steps(self) -> Scalar:
@@ -41,25 +114,30 @@ class Trace:
 
     @property
     def sane(self) -> Tensor:
-        """Whether any batch had a finite loss (or there was none), per client: a client without one has learnt nothing."""
-        return (self.live & torch.isfinite(self.losses)).any(-1) | ~self.live.any(-1)
+        """Whether any batch had a finite loss (or there was none), per client.
+
+        A client without one has learnt nothing.
+        """
+        finite = self.live & torch.isfinite(self.losses)
+        idle = ~self.live.any(-1)
+        return finite.any(-1) | idle
 
     @property
     def total_forwards(self) -> int:
-        return (
-            int(self.live.sum()) * self.forwards
-            + int(self.trials.sum())
-            + self._slopes
-            + self.more_forwards
-        )
+        gradients = int(self.live.sum()) * self.forwards
+        trials = int(self.trials.sum())
+        return gradients + trials + self._slopes + self.more_forwards
 
     @property
     def total_backwards(self) -> int:
-        return int(self.live.sum()) * self.backwards + self._slopes + self.more_backwards
+        gradients = int(self.live.sum()) * self.backwards
+        return gradients + self._slopes + self.more_backwards
 
     @property
     def _slopes(self) -> int:
-        return 0 if self.slopes is None else int(self.slopes.sum())
+        if self.slopes is None:
+            return 0
+        return int(self.slopes.sum())
 
     @property
     def mean_loss(self) -> Scalar:
@@ -73,3 +151,16 @@ class Trace:
             return self.sizes.new_zeros(self.sizes.shape[:-1])
         place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
         return self.losses.gather(-1, place).squeeze(-1)
+
+
+def _no_steps(x: Vec) -> StepRecord:
+    """Columns of length 0, of the kinds that records have."""
+    numbers = torch.zeros(*x.shape[:-1], 0, dtype=x.dtype)
+    return StepRecord(
+        live=numbers.bool(),
+        loss=numbers,
+        step=numbers,
+        trials=numbers.long(),
+        failed=numbers.bool(),
+        slopes=numbers.long(),
+    )

@@ -9,14 +9,12 @@ from math import inf
 from operator import add
 from typing import ClassVar
 
-from torch import Tensor
-
 from fedstep import zoo
 from fedstep.algorithm import Algorithm, Update
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.types import Context
 from fedstep.core.vec import Scalar, State, Vec, norm_sq
-from fedstep.corrections.base import Correction
+from fedstep.corrections.base import Correction, Finished
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.data.tasks import load
@@ -24,10 +22,10 @@ from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
-from fedstep.local.oracles import Autograd
+from fedstep.local.oracles import Autograd, Oracle
 from fedstep.local.trace import Trace
 from fedstep.models.named import plane
-from fedstep.server.rules import eta
+from fedstep.server.rules import ServerRule, ServerStep
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Restart
 from fedstep.steps.search import LineSearch
@@ -117,7 +115,7 @@ def walk(name: str, clients: Algorithm | tuple[Algorithm, Algorithm], rounds: in
         sent = pair[0].broadcast(server)
         updates = [next(Sequential()(task, sent, [i], store)) for i, task in enumerate(tasks)]
         server = pair[0].absorb(server, reduce(add, (u.aggregate for u in updates)), 2)
-        _note(result, server.x, float(server.rule["eta_g"]), updates)
+        _note(result, server.x, float(server.eta_g), updates)
     return result
 
 
@@ -137,7 +135,7 @@ def _note(result: Walk, x: Vec, eta_g: float | None, updates: Sequence[Update]) 
 
 
 @dataclass(frozen=True)
-class AtAnchor:
+class AtAnchor(Oracle):
     """The gradient at the round's start for every local step: a slip of the authors' FedExP script, kept for the figure."""
 
     forwards: ClassVar[int] = 1
@@ -151,23 +149,19 @@ class AtAnchor:
 class RoundedNorm(Correction):
     """Clients send |delta|^2 as the square of the rounded norm."""
 
-    def finish(
-        self, ctx: Context, x: Vec, trace: Trace
-    ) -> tuple[Vec, dict[str, Tensor], dict[str, Tensor]]:
+    def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
         delta = x - ctx.anchor
-        return delta, {}, {"square": norm_sq(delta).sqrt() ** 2}
+        return Finished(delta, message={"square": norm_sq(delta).sqrt() ** 2})
 
 
 @dataclass(frozen=True)
-class RoundedExtrapolate:
+class RoundedExtrapolate(ServerRule):
     """Extrapolation without eps on rounded norms.
 
     The difference to `Extrapolate` is in the last bit, but on this problem eta_g multiplies it by ten in every few rounds.
     """
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return eta(x, 1.0)
-
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        eta_g = (agg.mean(agg.message["square"]) / (2 * norm_sq(d).sqrt() ** 2)).clamp(min=1.0)
-        return x + eta_g * d, {"eta_g": eta_g}
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> ServerStep:
+        ratio = agg.mean(agg.message["square"]) / (2 * norm_sq(d).sqrt() ** 2)
+        eta_g = ratio.clamp(min=1.0)
+        return ServerStep(x + eta_g * d, eta_g)

@@ -28,6 +28,7 @@ def save(folder: Path, server: Server, store: Store) -> None:
     tensors = {
         "x": server.x,
         "readout": server.readout,
+        "eta_g": server.eta_g,
         **prefixed("shared.", server.shared),
         **prefixed("rule.", server.rule),
     }
@@ -103,7 +104,16 @@ def _read(path: Path) -> tuple[Server, Store]:
     for name, value in under("memory.", tensors).items():
         client, _, rest = name.partition(".")
         store.memories.setdefault(int(client), {})[rest] = value
-    shared, rule = under("shared.", tensors), under("rule.", tensors)
-    return Server(
-        tensors["x"], tensors["readout"], shared, rule, about["round"], about["horizon"]
-    ), store
+    rule = under("rule.", tensors)
+    # rules kept the last step in their state before it had a place of its own
+    old_eta_g = rule.pop("eta_g", torch.ones(()))
+    server = Server(
+        x=tensors["x"],
+        readout=tensors["readout"],
+        shared=under("shared.", tensors),
+        rule=rule,
+        round=about["round"],
+        horizon=about["horizon"],
+        eta_g=tensors.get("eta_g", old_eta_g),
+    )
+    return server, store

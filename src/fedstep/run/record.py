@@ -111,7 +111,7 @@ def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport
         test=scores.test.metrics,
         heldout=scores.heldout.metrics,
         last=scores.last.metrics,
-        eta_g=float(done.server.rule["eta_g"]),
+        eta_g=float(done.server.eta_g),
         steps=_step_quantiles(traces),
         trials=_mean_trials(traces),
         failed=sum(int(trace.failed.sum()) for trace in traces),

@@ -1,53 +1,71 @@
-"""How a client's delta travels: what is sent, and what the client keeps of it for the next time."""
+"""How a client's delta travels: what is sent, and what the client keeps of it for the next time.
+
+A codec maps the delta to what the server will decode; `pack` and `unpack` are the way over the
+wire, with nothing lost: unpack(pack(sent), dim) is `sent` to the bit.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec, prefixed, under
+from fedstep.core.nested import NestedState
+from fedstep.core.slots import check_slots
+from fedstep.core.vec import NewState, State, Vec
 
 
-class Codec(Protocol):
+class Codec(ABC):
     """How a delta travels to the server."""
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
+    def memory_init(self, x: Vec) -> NewState:
         """What a client keeps between its rounds, for a model x of shape `(d,)`."""
-        ...
-
-    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, dict[str, Tensor]]:
-        """The delta as the server decodes it, and the client's new memory."""
-        ...
-
-    def size(self, delta: Vec) -> int:
-        """Bytes on the wire of one client's delta of shape `(d,)`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The delta as it is."""
-
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
         return {}
 
-    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, dict[str, Tensor]]:
-        return delta, {}
+    @abstractmethod
+    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
+        """The delta as the server decodes it, and the client's new memory."""
 
+    @abstractmethod
+    def pack(self, sent: Vec) -> NewState:
+        """What one client puts on the wire for a decoded delta of shape `(d,)`."""
+
+    @abstractmethod
+    def unpack(self, packed: State, dim: int) -> Vec:
+        """The decoded delta of dim coordinates, from what is on the wire."""
+
+    @abstractmethod
     def size(self, delta: Vec) -> int:
-        return delta.numel() * delta.element_size()
+        """Bytes on the wire of one client's delta of shape `(d,)`: those of `pack`."""
 
 
 @dataclass(frozen=True)
-class TopK:
-    """The largest coordinates by magnitude, a `fraction` of all (at least one); the others count as 0.
+class Plain(Codec):
+    """The delta as it is."""
 
-    Sent are the values and where they stand: a 4-byte number each or one bit a coordinate, whichever is less.
+    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
+        return delta, {}
+
+    def pack(self, sent: Vec) -> NewState:
+        return {"delta": sent}
+
+    def unpack(self, packed: State, dim: int) -> Vec:
+        return packed["delta"]
+
+    def size(self, delta: Vec) -> int:
+        return _bytes_of_all(delta)
+
+
+@dataclass(frozen=True)
+class TopK(Codec):
+    """The largest coordinates by magnitude, a `fraction` of all (at least one); the others are 0.
+
+    Sent are the values and where they stand: a 4-byte number each or one bit a coordinate,
+    whichever is less. Where all coordinates take no more room than that, all are sent.
     """
 
     fraction: float = 0.01
@@ -58,57 +76,165 @@ class TopK:
                 f"TopK(fraction={self.fraction}): the fraction must lie in (0, 1]; try 0.01"
             )
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
+    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
+        count = self._count(delta.shape[-1])
+        places = delta.abs().topk(count, -1).indices
+        values = delta.gather(-1, places)
+        return torch.zeros_like(delta).scatter(-1, places, values), {}
 
-    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, dict[str, Tensor]]:
-        places = delta.abs().topk(self._count(delta.shape[-1]), -1).indices
-        return torch.zeros_like(delta).scatter(-1, places, delta.gather(-1, places)), {}
+    def pack(self, sent: Vec) -> NewState:
+        dim = sent.numel()
+        count = self._count(dim)
+        # for a large fraction the places weigh more than the zeros they save
+        if self.size(sent) == _bytes_of_all(sent):
+            return {"delta": sent}
+        # from the decoded delta, not from the choice: memory of the choice need not travel along
+        places = _nonzero_places(sent, count)
+        values = sent[places]
+        if _bytes_of_places(count) <= _bytes_of_bits(dim):
+            return {
+                "values": values,
+                "places": places.to(torch.int32),
+            }
+        chosen = torch.zeros(
+            dim,
+            dtype=torch.bool,
+            device=sent.device,
+        )
+        chosen[places] = True
+        return {
+            "values": values,
+            "chosen": pack_bits(chosen),
+        }
+
+    def unpack(self, packed: State, dim: int) -> Vec:
+        if "delta" in packed:
+            return packed["delta"]
+        if "places" in packed:
+            places = packed["places"].long()
+        else:
+            places = unpack_bits(packed["chosen"], dim).nonzero().squeeze(-1)
+        values = packed["values"]
+        return values.new_zeros(dim).scatter(-1, places, values)
 
     def size(self, delta: Vec) -> int:
-        k, all_of_it = self._count(delta.numel()), delta.numel() * delta.element_size()
-        return min(k * delta.element_size() + min(4 * k, ceil(delta.numel() / 8)), all_of_it)
+        dim = delta.numel()
+        count = self._count(dim)
+        values = count * delta.element_size()
+        places = min(_bytes_of_places(count), _bytes_of_bits(dim))
+        return min(values + places, _bytes_of_all(delta))
 
-    def _count(self, d: int) -> int:
-        return max(1, round(self.fraction * d))
+    def _count(self, dim: int) -> int:
+        return max(1, round(self.fraction * dim))
 
 
 @dataclass(frozen=True)
-class ScaledSign:
+class ScaledSign(Codec):
     """One bit a coordinate and one number: C(x) = |x|_1 / d * sign(x), with sign(0) = 1.
 
     It leaves out |C(x) - x|^2 = |x|^2 - |x|_1^2 / d.
     """
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
-        return {}
+    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
+        # the mean keeps |C(x)|_1 = |x|_1: the error is then orthogonal to the sign vector
+        length = delta.abs().mean(-1, keepdim=True)
+        return torch.where(delta < 0, -length, length), {}
 
-    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, dict[str, Tensor]]:
-        size = delta.abs().mean(-1, keepdim=True)
-        return torch.where(delta < 0, -size, size), {}
+    def pack(self, sent: Vec) -> NewState:
+        # signbit, not < 0: the mean of tiny numbers may be 0, and -0 is to arrive as -0
+        return {
+            "length": sent[:1].abs(),
+            "negative": pack_bits(torch.signbit(sent)),
+        }
+
+    def unpack(self, packed: State, dim: int) -> Vec:
+        length = packed["length"]
+        negative = unpack_bits(packed["negative"], dim)
+        return torch.where(negative, -length, length)
 
     def size(self, delta: Vec) -> int:
-        return ceil(delta.numel() / 8) + delta.element_size()
+        return _bytes_of_bits(delta.numel()) + delta.element_size()
+
+
+@dataclass(frozen=True, eq=False)
+class FeedbackMemory(NestedState):
+    """What was left out so far, and what the inner codec keeps."""
+
+    error: Vec
+    inner: State
 
 
 @dataclass(frozen=True)
-class ErrorFeedback:
-    """What a codec leaves out is added to the client's next delta (Seide et al., 2014; Karimireddy et al., 2019).
+class ErrorFeedback(Codec):
+    """What a codec leaves out is added to the client's next delta (Seide et al., 2014).
 
         send C(delta + e);  e <- delta + e - C(delta + e)
 
-    e belongs to the client and waits while it does not take part. Over a client's rounds, sent + e = the sum of its deltas.
+    e belongs to the client and waits while it does not take part. Over a client's rounds, sent + e
+    = the sum of its deltas (Karimireddy et al., 2019).
     """
 
     codec: Codec = ScaledSign()
 
-    def memory_init(self, x: Vec) -> dict[str, Tensor]:
-        return {"error": torch.zeros_like(x), **prefixed("inner.", self.codec.memory_init(x))}
+    def __post_init__(self) -> None:
+        check_slots(self, codec=Codec)
 
-    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, dict[str, Tensor]]:
-        wanted = delta + memory["error"]
-        sent, kept = self.codec(wanted, under("inner.", memory))
-        return sent, {"error": wanted - sent, **prefixed("inner.", kept)}
+    def memory_init(self, x: Vec) -> NewState:
+        memory = FeedbackMemory(error=torch.zeros_like(x), inner=self.codec.memory_init(x))
+        return memory.flat()
+
+    def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
+        before = FeedbackMemory.of(memory)
+        wanted = delta + before.error
+        # the error is added before compression: after it, it would not fit into the message
+        sent, inner = self.codec(wanted, before.inner)
+        after = FeedbackMemory(error=wanted - sent, inner=inner)
+        return sent, after.flat()
+
+    def pack(self, sent: Vec) -> NewState:
+        return self.codec.pack(sent)
+
+    def unpack(self, packed: State, dim: int) -> Vec:
+        return self.codec.unpack(packed, dim)
 
     def size(self, delta: Vec) -> int:
         return self.codec.size(delta)
+
+
+def pack_bits(flags: Tensor) -> Tensor:
+    """Truth values of shape `(d,)` as bytes, eight in one, the first in the lowest bit."""
+    padded = flags.new_zeros(8 * _bytes_of_bits(flags.numel()))
+    padded[: flags.numel()] = flags
+    powers = 2 ** torch.arange(8, device=flags.device)
+    return (padded.reshape(-1, 8) * powers).sum(-1).to(torch.uint8)
+
+
+def unpack_bits(packed: Tensor, dim: int) -> Tensor:
+    """The first dim truth values again."""
+    shifts = torch.arange(8, device=packed.device)
+    bits = packed.long().unsqueeze(-1) >> shifts & 1
+    return bits.reshape(-1)[:dim].bool()
+
+
+def _nonzero_places(sent: Vec, count: int) -> Tensor:
+    """Where the `count` values stand, in order.
+
+    A value that was sent may be 0: then places of zeros fill up the number, so that the size does
+    not depend on the values.
+    """
+    # signbit: -0 is not 0 to the bit
+    taken = (sent != 0) | torch.signbit(sent)
+    order = taken.int().argsort(descending=True, stable=True)
+    return order[:count].sort().values
+
+
+def _bytes_of_all(delta: Vec) -> int:
+    return delta.numel() * delta.element_size()
+
+
+def _bytes_of_bits(dim: int) -> int:
+    return ceil(dim / 8)
+
+
+def _bytes_of_places(count: int) -> int:
+    return 4 * count

@@ -1,29 +1,32 @@
-"""Adaptive server optimisers: one rule for Reddi et al. (2021, Algorithm 2) whose second moment is a part, and AMSGrad."""
+"""Server optimisers that scale every coordinate by its second moment.
+
+One rule for Reddi et al. (2021, Algorithm 2) whose second moment is a part, and AMSGrad.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec
-from fedstep.server.rules import check_step, eta
+from fedstep.core.slots import check_slots
+from fedstep.core.vec import NewState, State, Vec
+from fedstep.server.rules import ServerRule, ServerStep, check_step
 
 
-class SecondMoment(Protocol):
+class SecondMoment(ABC):
     """How the squares of d are summed up."""
 
+    @abstractmethod
     def __call__(self, v: Vec, square: Vec) -> Vec:
         """New second moment from the old one and d^2."""
-        ...
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(SecondMoment):
     """v + d^2 (Adagrad)."""
 
     def __call__(self, v: Vec, square: Vec) -> Vec:
@@ -31,7 +34,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(SecondMoment):
     """beta v + (1 - beta) d^2 (Adam)."""
 
     beta: float = 0.99
@@ -41,7 +44,7 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Signed:
+class Signed(SecondMoment):
     """v - (1 - beta) d^2 sign(v - d^2) (Yogi)."""
 
     beta: float = 0.99
@@ -51,11 +54,11 @@ class Signed:
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(ServerRule):
     """m <- beta m + (1 - beta) d;  v <- moment(v, d^2);  x + step * m / (sqrt(v) + tau).
 
-    v begins at `start` (None: tau^2, as in the paper) and there is no bias correction. A coordinate with v = tau = 0 does not
-    move.
+    v begins at `start` (None: tau^2, as in the paper) and there is no bias correction. A coordinate
+    with v = tau = 0 does not move.
     """
 
     moment: SecondMoment
@@ -65,6 +68,7 @@ class Adaptive:
     start: float | None = None
 
     def __post_init__(self) -> None:
+        check_slots(self, moment=SecondMoment)
         check_step("Adaptive", self.step)
         if not 0 <= self.beta < 1:
             raise InputError(f"Adaptive(beta={self.beta}): beta must lie in [0, 1)")
@@ -75,27 +79,48 @@ class Adaptive:
                 f"Adaptive(start={self.start}): start must be 0 or more, or None for tau^2"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        first = self.tau**2 if self.start is None else self.start
-        return {"m": torch.zeros_like(x), "v": torch.full_like(x, first), **eta(x, self.step)}
+    @property
+    def usual_step(self) -> float:
+        return self.step
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def init(self, x: Vec) -> NewState:
+        first = self.start
+        if first is None:
+            first = self.tau**2
+        return {
+            "m": torch.zeros_like(x),
+            "v": torch.full_like(x, first),
+        }
+
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
         m = self.beta * state["m"] + (1 - self.beta) * d
         v = self.moment(state["v"], d * d)
         below = v.sqrt() + self.tau
+        # a parameter that has never had a gradient: 0 / 0 would be NaN
         move = torch.where(below > 0, m / below, torch.zeros_like(m))
-        return x + self.step * move, {**state, "m": m, "v": v}
+        return ServerStep(
+            x=x + self.step * move,
+            eta_g=x.new_full((), self.step),
+            state={"m": m, "v": v},
+        )
 
 
 @dataclass(frozen=True)
-class Peak:
-    """AMSGrad on the server: the largest second moment so far counts (FedAMS; Wang, Lin and Chen, 2022).
+class Peak(ServerRule):
+    """AMSGrad on the server: the largest second moment so far counts (FedAMS; Wang et al., 2022).
 
         m <- beta m + (1 - beta) d;  v <- beta2 v + (1 - beta2) d^2
         option 1, floor:      p <- max(p, v, eps);  x + step * m / sqrt(p)
         option 2, no floor:   p <- max(p, v);       x + step * m / (sqrt(p) + eps)
 
-    v and p begin at `start`; there is no bias correction, as in the paper. A coordinate with p = 0 does not move.
+    v and p begin at `start`; there is no bias correction, as in the paper. A coordinate with p = 0
+    does not move.
     """
 
     step: float = 1.0
@@ -109,20 +134,47 @@ class Peak:
         check_step("Peak", self.step)
         if not (0 <= self.beta < 1 and 0 <= self.beta2 <= 1):
             raise InputError(
-                f"Peak(beta={self.beta}, beta2={self.beta2}): both must lie in [0, 1), beta2 may be 1"
+                f"Peak(beta={self.beta}, beta2={self.beta2}): "
+                "both must lie in [0, 1), beta2 may be 1"
             )
         if not (self.eps >= 0 and self.start >= 0):
             raise InputError(f"Peak(eps={self.eps}, start={self.start}): both must be 0 or more")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        first = torch.full_like(x, self.start)
-        return {"m": torch.zeros_like(x), "v": first, "peak": first, **eta(x, self.step)}
+    @property
+    def usual_step(self) -> float:
+        return self.step
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def init(self, x: Vec) -> NewState:
+        first = torch.full_like(x, self.start)
+        return {
+            "m": torch.zeros_like(x),
+            "v": first,
+            "peak": first,
+        }
+
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
         m = self.beta * state["m"] + (1 - self.beta) * d
         v = self.beta2 * state["v"] + (1 - self.beta2) * d * d
         peak = torch.maximum(state["peak"], v)
-        peak = peak.clamp(min=self.eps) if self.floor else peak
-        below = peak.sqrt() if self.floor else peak.sqrt() + self.eps
+        if self.floor:
+            # kept in the state: the floor of option 1 is part of the maximum
+            peak = peak.clamp(min=self.eps)
+            below = peak.sqrt()
+        else:
+            below = peak.sqrt() + self.eps
         move = torch.where(below > 0, m / below, torch.zeros_like(m))
-        return x + self.step * move, {**state, "m": m, "v": v, "peak": peak}
+        return ServerStep(
+            x=x + self.step * move,
+            eta_g=x.new_full((), self.step),
+            state={
+                "m": m,
+                "v": v,
+                "peak": peak,
+            },
+        )

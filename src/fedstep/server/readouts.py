@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
 
 from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 
 
-class Readout(Protocol):
+class Readout(ABC):
     """The point to evaluate and to ship."""
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
-        """The readout after a round that moved the server from old to new; horizon is the number of rounds planned."""
-        ...
+    @abstractmethod
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
+        """The readout after a round that moved the server from old to new.
+
+        mean is the readout before it, horizon the number of rounds planned.
+        """
 
 
 @dataclass(frozen=True)
-class Last:
+class Last(Readout):
     """The last iterate."""
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
         return new
 
 
 @dataclass(frozen=True)
-class LastTwo:
-    """The mean of the last two iterates, which extrapolated methods swing between (the first round: the iterate itself)."""
+class LastTwo(Readout):
+    """The mean of the last two iterates, which extrapolated methods swing between.
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
-        return new if round == 0 else (old + new) / 2
+    After the first round it is the iterate itself.
+    """
+
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
+        # the start is nobody's iterate: averaging with it would pull the first readout back
+        if round == 0:
+            return new
+        return (old + new) / 2
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Readout):
     """beta * mean + (1 - beta) * x, begun at the first iterate."""
 
     beta: float = 0.9
@@ -44,13 +74,25 @@ class Exponential:
         if not 0 <= self.beta < 1:
             raise InputError(f"Exponential(beta={self.beta}): beta must lie in [0, 1)")
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
-        return new if round == 0 else self.beta * mean + (1 - self.beta) * new
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
+        if round == 0:
+            return new
+        return self.beta * mean + (1 - self.beta) * new
 
 
 @dataclass(frozen=True)
-class Tail:
-    """The mean of the iterates of the last `fraction` of the planned rounds; before that the last iterate."""
+class Tail(Readout):
+    """The mean of the iterates of the last `fraction` of the planned rounds.
+
+    Before these rounds it is the last iterate.
+    """
 
     fraction: float = 0.25
 
@@ -58,14 +100,25 @@ class Tail:
         if not 0 < self.fraction <= 1:
             raise InputError(f"Tail(fraction={self.fraction}): the fraction must lie in (0, 1]")
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
-        place = round - (horizon - ceil(self.fraction * horizon))
-        return new if place <= 0 else mean + (new - mean) / (place + 1)
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
+        # the plan must be known: a mean that began too early cannot forget
+        first = horizon - ceil(self.fraction * horizon)
+        place = round - first
+        if place <= 0:
+            return new
+        return mean + (new - mean) / (place + 1)
 
 
 @dataclass(frozen=True)
-class Polynomial:
-    """The mean of all iterates, later ones counting more (polynomial-decay averaging, as DoG uses it).
+class Polynomial(Readout):
+    """The mean of all iterates, later ones counting more (polynomial decay, as DoG uses it).
 
         mean <- (1 - w) mean + w x_t,   w = (power + 1) / (power + t),  t = 1, 2, ...
 
@@ -80,5 +133,13 @@ class Polynomial:
                 f"Polynomial(power={self.power}): the power must be 0 or more; DoG uses 8"
             )
 
-    def __call__(self, mean: Vec, old: Vec, new: Vec, round: int, horizon: int) -> Vec:
-        return mean + (self.power + 1) / (self.power + round + 1) * (new - mean)
+    def __call__(
+        self,
+        mean: Vec,
+        old: Vec,
+        new: Vec,
+        round: int,
+        horizon: int,
+    ) -> Vec:
+        weight = (self.power + 1) / (self.power + round + 1)
+        return mean + weight * (new - mean)

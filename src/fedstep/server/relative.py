@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec, norm_sq
-from fedstep.server.rules import check_step, eta
+from fedstep.core.vec import NewState, State, Vec, norm_sq
+from fedstep.server.rules import ServerRule, ServerStep, check_step
 
 
 @dataclass(frozen=True)
-class RelativeDiversity:
+class RelativeDiversity(ServerRule):
     """Go further in rounds whose deltas disagree more than usual (FedGLAD; Chen et al., 2023).
 
-        G_t = sqrt(mean |delta_i|^2 / |d|^2);  B_0 = B_1 = G_0, B_{t+1} = memory B_t + (1 - memory) G_t
+        G_t = sqrt(mean |delta_i|^2 / |d|^2)
+        B_0 = B_1 = G_0, B_{t+1} = memory B_t + (1 - memory) G_t
         eta_g = step * clip(G_t / B_t, 1 - bound t, 1 + bound t);  x + eta_g * d
 
     G_t is FedExP's ratio but for the root and a factor; divided by its own mean it says how this
@@ -36,17 +36,30 @@ class RelativeDiversity:
         if not self.bound >= 0:
             raise InputError(f"RelativeDiversity(bound={self.bound}): it must be 0 or more")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"usual": x.new_zeros(()), "t": x.new_zeros(()), **eta(x, self.step)}
+    @property
+    def usual_step(self) -> float:
+        return self.step
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def init(self, x: Vec) -> NewState:
+        return {
+            "usual": x.new_zeros(()),
+            "t": x.new_zeros(()),
+        }
+
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
         length_sq = norm_sq(d)
         if not bool(length_sq > 0):
-            return x, dict(state)
+            return ServerStep(x, x.new_full((), self.step), state)
         t = state["t"]
         diversity = (agg.mean(agg.norm_sq) / length_sq).sqrt()
         usual = torch.where(t == 0, diversity, state["usual"])
-        # a step below zero would undo the clients' work: the program's bound reaches -1 in round 100
+        # a step below zero would undo the clients' work: the program's bound is -1 in round 100
         low = (1 - self.bound * t).clamp(min=0.0)
         high = 1 + self.bound * t
         factor = torch.minimum(torch.maximum(diversity / usual, low), high)
@@ -55,6 +68,5 @@ class RelativeDiversity:
         after = {
             "usual": torch.where(t == 0, diversity, mean),
             "t": t + 1,
-            "eta_g": eta_g,
         }
-        return x + eta_g * d, after
+        return ServerStep(x + eta_g * d, eta_g, after)

@@ -1,31 +1,49 @@
-"""What the server does with the mean direction d. Every rule leaves the step it took in its state as `eta_g`."""
+"""What the server does with the mean direction d."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State, Vec, norm_sq
+from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
 
 
-class ServerRule(Protocol):
+@dataclass(frozen=True)
+class ServerStep:
+    """What a rule answers: the next model, the step it took, and its state for the next round."""
+
+    x: Vec
+    eta_g: Scalar
+    state: State = field(default_factory=dict)
+
+
+class ServerRule(ABC):
     """What the server does with the mean direction."""
 
-    def init(self, x: Vec) -> dict[str, Tensor]: ...
+    @property
+    def usual_step(self) -> float:
+        """The step that is reported before the first one is taken."""
+        # a first round in which no client counted takes no step, and its row wants a number
+        return 1.0
+
+    def init(self, x: Vec) -> NewState:
+        """The state before the first round."""
+        return {}
+
+    @abstractmethod
     def update(
-        self, x: Vec, d: Vec, agg: Aggregate, state: State
-    ) -> tuple[Vec, dict[str, Tensor]]: ...
-
-
-def eta(x: Vec, value: float) -> dict[str, Tensor]:
-    """The state entry that every rule reports."""
-    return {"eta_g": x.new_full((), value)}
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        """One step from x along d; `agg` is the sum of the round's clients."""
 
 
 def check_step(rule: str, step: float) -> None:
@@ -37,7 +55,7 @@ def check_step(rule: str, step: float) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(ServerRule):
     """x + step * d: plain averaging for step 1."""
 
     step: float = 1.0
@@ -45,15 +63,26 @@ class Step:
     def __post_init__(self) -> None:
         check_step("Step", self.step)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return eta(x, self.step)
+    @property
+    def usual_step(self) -> float:
+        return self.step
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        return x + self.step * d, dict(state)
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        return ServerStep(
+            x=x + self.step * d,
+            # of the model's dtype, as all steps are: rows and checkpoints hold what was multiplied
+            eta_g=x.new_full((), self.step),
+        )
 
 
 @dataclass(frozen=True)
-class HeavyBall:
+class HeavyBall(ServerRule):
     """m <- beta m + d;  x + step * m (FedAvgM; no dampening)."""
 
     step: float = 1.0
@@ -64,23 +93,39 @@ class HeavyBall:
         if not 0 <= self.beta < 1:
             raise InputError(f"HeavyBall(beta={self.beta}): beta must lie in [0, 1)")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x), **eta(x, self.step)}
+    @property
+    def usual_step(self) -> float:
+        return self.step
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def init(self, x: Vec) -> NewState:
+        return {"momentum": torch.zeros_like(x)}
+
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        # d whole, not (1 - beta) d: a constant d is taken 1 / (1 - beta) times in the long run
         m = self.beta * state["momentum"] + d
-        return x + self.step * m, {**state, "momentum": m}
+        return ServerStep(
+            x=x + self.step * m,
+            eta_g=x.new_full((), self.step),
+            state={"momentum": m},
+        )
 
 
 @dataclass(frozen=True)
-class Extrapolate:
+class Extrapolate(ServerRule):
     """Go further the more the clients' deltas disagree (FedExP; Jhunjhunwala et al., 2023).
 
         eta_g = clip(mean |delta_i|^2 / (2 (|d|^2 + eps)), min_step, max_step);  x + eta_g * d
 
-    The mean is the weighted one of the round. Without eps the ratio is at least 1/2 (Jensen), and 1/2 when all deltas are
-    equal. eps keeps it from exploding when the deltas cancel; it is decayed by `decay` before every round. The authors'
-    program multiplies eps by the number of clients of the round (`eps_per_client`). eta_g = min_step when d = 0.
+    The mean is the weighted one of the round. Without eps the ratio is at least 1/2 (Jensen), and
+    1/2 when all deltas are equal. eps keeps it from exploding when the deltas cancel; it is decayed
+    by `decay` before every round. The authors' program multiplies eps by the number of clients of
+    the round (`eps_per_client`). eta_g = min_step when d = 0.
     """
 
     eps: float = 1e-3
@@ -96,18 +141,35 @@ class Extrapolate:
             )
         if not 0 <= self.min_step <= self.max_step:
             raise InputError(
-                f"Extrapolate(max_step={self.max_step}): max_step must be at least min_step={self.min_step}"
+                f"Extrapolate(max_step={self.max_step}): "
+                f"max_step must be at least min_step={self.min_step}"
             )
         if not 0 < self.decay <= 1:
             raise InputError(f"Extrapolate(decay={self.decay}): the decay must lie in (0, 1]")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"eps": torch.tensor(self.eps, dtype=torch.float64), **eta(x, 1.0)}
+    def init(self, x: Vec) -> NewState:
+        # float64 whatever the model's precision: the decay multiplies it for hundreds of rounds
+        return {"eps": torch.tensor(self.eps, dtype=torch.float64)}
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        # before use, as the program does it: the first round has eps * decay already
         eps = state["eps"] * self.decay
-        floor = eps * (agg.clients if self.eps_per_client else 1)
+        floor = eps
+        if self.eps_per_client:
+            floor = eps * agg.clients
         below = 2 * (norm_sq(d) + floor.to(d.dtype))
-        ratio = torch.where(below > 0, agg.mean(agg.norm_sq) / below, torch.zeros_like(below))
+        ratio = agg.mean(agg.norm_sq) / below
+        # d = 0 and eps = 0: the round does not move, whatever the step is
+        ratio = torch.where(below > 0, ratio, torch.zeros_like(below))
         eta_g = ratio.clamp(self.min_step, self.max_step)
-        return x + eta_g * d, {"eps": eps, "eta_g": eta_g}
+        return ServerStep(
+            x=x + eta_g * d,
+            eta_g=eta_g,
+            state={"eps": eps},
+        )

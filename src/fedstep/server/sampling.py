@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -11,30 +11,51 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator
 
 
-class Sampling(Protocol):
+class Sampling(ABC):
     """Which clients take part in a round."""
 
-    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
+    @abstractmethod
+    def __call__(
+        self,
+        population: int,
+        per_round: int,
+        seed: int,
+        round: int,
+    ) -> list[int]:
         """The clients of a round, in the order in which they are summed."""
-        ...
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Sampling):
     """Uniform without replacement, keyed by (seed, round)."""
 
-    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
-        chosen = torch.randperm(population, generator=generator(seed, round, "sample"))[:per_round]
-        return sorted(int(i) for i in chosen)
+    def __call__(
+        self,
+        population: int,
+        per_round: int,
+        seed: int,
+        round: int,
+    ) -> list[int]:
+        draw = generator(seed, round, "sample")
+        order = torch.randperm(population, generator=draw)
+        # sorted: sums of floating-point numbers depend on their order
+        return sorted(int(i) for i in order[:per_round])
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Sampling):
     """A fixed schedule, one tuple of client numbers a round."""
 
     schedule: tuple[tuple[int, ...], ...]
 
-    def __call__(self, population: int, per_round: int, seed: int, round: int) -> list[int]:
+    def __call__(
+        self,
+        population: int,
+        per_round: int,
+        seed: int,
+        round: int,
+    ) -> list[int]:
+        # a schedule is of one experiment: going round it again would repeat its clients in silence
         if round >= len(self.schedule):
             raise InputError(
                 f"Given: the schedule has {len(self.schedule)} rounds, round {round} was asked for"

@@ -1,4 +1,4 @@
-"""Server steps that are found from what the clients send, besides `Extrapolate`."""
+"""Server rules whose step size is computed from what the clients send, besides `Extrapolate`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from math import inf
 
 import torch
-from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Scalar, State, Vec, dot, norm_sq
-from fedstep.server.rules import eta
+from fedstep.core.vec import NewState, Scalar, State, Vec, dot, norm_sq
+from fedstep.server.rules import ServerRule, ServerStep
 
 
 @dataclass(frozen=True)
-class Diversity:
+class Diversity(ServerRule):
     """The ratio that extrapolation halves, in full (GraDS; Li, Acharya and Richtarik, 2024).
 
         eta_g = min(mean |delta_i|^2 / |d|^2, max_step);  x + eta_g * d
 
-    At least 1 (Jensen), and 1 when all deltas are equal or d = 0. Made for deltas that are proximal points.
+    At least 1 (Jensen), and 1 when all deltas are equal or d = 0. Made for deltas that are proximal
+    points.
     """
 
     max_step: float = inf
@@ -28,22 +28,27 @@ class Diversity:
     def __post_init__(self) -> None:
         _check_cap("Diversity", self.max_step)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return eta(x, 1.0)
-
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
-        eta_g = _over(agg.mean(agg.norm_sq), norm_sq(d)).clamp(max=self.max_step)
-        return x + eta_g * d, {"eta_g": eta_g}
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        ratio = _over(agg.mean(agg.norm_sq), norm_sq(d))
+        eta_g = ratio.clamp(max=self.max_step)
+        return ServerStep(x + eta_g * d, eta_g)
 
 
 @dataclass(frozen=True)
-class EnvelopePolyak:
-    """Polyak's step for the mean of the clients' Moreau envelopes (StoPS; Li, Acharya and Richtarik, 2024).
+class EnvelopePolyak(ServerRule):
+    """Polyak's step for the mean of the clients' Moreau envelopes (StoPS; Li et al., 2024).
 
         eta_g = min(gamma * (mean M_i(x) - bound) / |d|^2, max_step);  x + eta_g * d
 
-    M_i(x) = min_z f_i(z) + |z - x|^2 / (2 gamma) is the clients' message "envelope" (the correction `Envelope`), and its
-    gradient is -delta_i / gamma. bound is the mean of inf M_i = inf f_i: 0 for losses that can be fitted. eta_g = 1 when d = 0.
+    M_i(x) = min_z f_i(z) + |z - x|^2 / (2 gamma) is the clients' message "envelope" (the correction
+    `Envelope`), and its gradient is -delta_i / gamma. bound is the mean of inf M_i = inf f_i: 0 for
+    losses that can be fitted. eta_g = 1 when d = 0.
     """
 
     gamma: float = 1.0
@@ -57,22 +62,29 @@ class EnvelopePolyak:
             )
         _check_cap("EnvelopePolyak", self.max_step)
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return eta(x, 1.0)
-
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        # the pair is made by hand in a mixture; a KeyError would not name the other half
         if "envelope" not in agg.message:
             raise InputError(
                 "EnvelopePolyak: the clients send no envelope; set the correction to Envelope()"
             )
-        gap = (agg.mean(agg.message["envelope"]) - self.bound).clamp(min=0.0)
-        eta_g = _over(self.gamma * gap, norm_sq(d)).clamp(max=self.max_step)
-        return x + eta_g * d, {"eta_g": eta_g}
+        envelope = agg.mean(agg.message["envelope"])
+        # below the bound (a bound that is too high) the rule would go backwards
+        gap = (envelope - self.bound).clamp(min=0.0)
+        ratio = _over(self.gamma * gap, norm_sq(d))
+        eta_g = ratio.clamp(max=self.max_step)
+        return ServerStep(x + eta_g * d, eta_g)
 
 
 @dataclass(frozen=True)
-class Hypergradient:
-    """Go further while successive directions agree (FedHyper-G; with beta > 0 FedHyper-GM; Wang et al., 2024).
+class Hypergradient(ServerRule):
+    """Go further while successive directions agree (FedHyper-G; beta > 0: -GM; Wang et al., 2024).
 
         a <- clip(a + <m, d>, low, high);  m <- beta m + d;  x + d + a * m
 
@@ -91,27 +103,41 @@ class Hypergradient:
         if not 0 <= self.beta < 1:
             raise InputError(f"Hypergradient(beta={self.beta}): beta must lie in [0, 1)")
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        return {"momentum": torch.zeros_like(x), "a": x.new_zeros(()), **eta(x, 1.0)}
+    def init(self, x: Vec) -> NewState:
+        return {
+            "momentum": torch.zeros_like(x),
+            "a": x.new_zeros(()),
+        }
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
         slope = dot(state["momentum"], d)
-        slope = torch.where(
-            slope.isnan(), torch.zeros_like(slope), slope
-        )  # overflow of both signs says nothing
+        # overflow of both signs says nothing
+        slope = torch.where(slope.isnan(), torch.zeros_like(slope), slope)
         a = (state["a"] + slope).clamp(self.low, self.high)
+        # after the slope: m is to be the momentum of the rounds before
         m = self.beta * state["momentum"] + d
-        return x + d + a * m, {"momentum": m, "a": a, "eta_g": 1 + a}
+        return ServerStep(
+            x=x + d + a * m,
+            eta_g=1 + a,
+            state={"momentum": m, "a": a},
+        )
 
 
 @dataclass(frozen=True)
-class DistanceOverSum:
-    """Distance over gradients on the server, deltas in the place of gradients (DoG; Ivgi, Hinder and Carmon, 2023).
+class DistanceOverSum(ServerRule):
+    """Distance over gradients on the server, with deltas as gradients (DoG; Ivgi et al., 2023).
 
         eta_g = max(r, max_s |x_s - x_0|) / sqrt(eps + sum_s |d_s|^2);  x + eta_g * d
 
-    r = start * (1 + |x_0|) as the paper has it, or, with start None, |d_0|: then the first round is plain averaging, and a
-    run is spared the long climb from 1e-6. The iterates need averaging: the readout `Polynomial`.
+    r = start * (1 + |x_0|) as the paper has it, or, with start None, |d_0|: then the first round is
+    plain averaging, and a run is spared the long climb from 1e-6. The iterates need averaging: the
+    readout `Polynomial`.
     """
 
     start: float | None = None
@@ -127,18 +153,38 @@ class DistanceOverSum:
                 f"DistanceOverSum(eps={self.eps}): eps must be 0 or more; DoG's program has 1e-8"
             )
 
-    def init(self, x: Vec) -> dict[str, Tensor]:
-        least = x.new_zeros(()) if self.start is None else self.start * (1 + norm_sq(x).sqrt())
-        return {"origin": x, "distance": least, "squares": x.new_zeros(()), **eta(x, 1.0)}
+    def init(self, x: Vec) -> NewState:
+        least = x.new_zeros(())
+        if self.start is not None:
+            least = self.start * (1 + norm_sq(x).sqrt())
+        return {
+            "origin": x,
+            "distance": least,
+            "squares": x.new_zeros(()),
+        }
 
-    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> tuple[Vec, dict[str, Tensor]]:
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
         far = torch.maximum(state["distance"], norm_sq(x - state["origin"]).sqrt())
-        far = torch.where(
-            far > 0, far, norm_sq(d).sqrt()
-        )  # start None, in the first round that moves
+        # start None, in the first round that moves
+        far = torch.where(far > 0, far, norm_sq(d).sqrt())
+        # this round's d counts already: the first step is r / |d_0|, not r / 0
         squares = state["squares"] + norm_sq(d)
         eta_g = _over(far, (squares + self.eps).sqrt())
-        return x + eta_g * d, {**state, "distance": far, "squares": squares, "eta_g": eta_g}
+        return ServerStep(
+            x=x + eta_g * d,
+            eta_g=eta_g,
+            state={
+                **state,
+                "distance": far,
+                "squares": squares,
+            },
+        )
 
 
 def _over(above: Scalar, below: Scalar) -> Scalar:
@@ -147,5 +193,6 @@ def _over(above: Scalar, below: Scalar) -> Scalar:
 
 
 def _check_cap(rule: str, cap: float) -> None:
+    # a cap below 1 would cut plain averaging, which these rules never go below
     if not cap >= 1:
         raise InputError(f"{rule}(max_step={cap}): the largest server step must be 1 or more")

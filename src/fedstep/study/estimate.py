@@ -66,7 +66,7 @@ def seconds_a_step(study: Study) -> float:
     torch.set_num_threads(1)
     try:
         model = named(study.setting.model, 0)
-        phi = Objective(Context(model.init(), {}, {}, model), _batch(study))
+        phi = Objective(Context(model.init(), model), _batch(study))
         times = []
         for _ in range(3):
             clock = perf_counter()

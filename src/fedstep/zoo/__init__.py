@@ -1,7 +1,8 @@
 """The named methods: what each paper prints, in the slots of this library.
 
-Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t the delta of client i, D = mean_i D_i.
-Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors` has the variants of the published programs.
+Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t the delta of client
+i, D = mean_i D_i. Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors`
+has the variants of the published programs.
 """
 
 from fedstep.zoo.adaptive_servers import (

@@ -15,7 +15,8 @@ def fedadagrad(
 ) -> Algorithm:
     """Adagrad on the server.
 
-        m <- beta m + (1 - beta) D;  v <- v + D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
+        m <- beta m + (1 - beta) D;  v <- v + D^2
+        x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
 
     v begins at tau^2.
     Paper: Reddi et al., Adaptive Federated Optimization, ICLR 2021.
@@ -33,7 +34,8 @@ def fedadam(
 ) -> Algorithm:
     """Adam on the server, without bias correction.
 
-        m <- beta m + (1 - beta) D;  v <- beta2 v + (1 - beta2) D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
+        m <- beta m + (1 - beta) D;  v <- beta2 v + (1 - beta2) D^2
+        x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
 
     v begins at tau^2.
     Paper: Reddi et al., Adaptive Federated Optimization, ICLR 2021.
@@ -71,14 +73,21 @@ def fedams(
     """AMSGrad on the server: the largest second moment so far counts.
 
         m <- beta m + (1 - beta) D;  v <- beta2 v + (1 - beta2) D^2
-        floor:     p <- max(p, v, eps);  x_{t+1} = x_t + server_step * m / sqrt(p)           (option 1)
-        no floor:  p <- max(p, v);       x_{t+1} = x_t + server_step * m / (sqrt(p) + eps)   (option 2)
+        floor (option 1):     p <- max(p, v, eps);  x_{t+1} = x_t + server_step * m / sqrt(p)
+        no floor (option 2):  p <- max(p, v);  x_{t+1} = x_t + server_step * m / (sqrt(p) + eps)
 
     v and p begin at 0.
     Paper: Wang, Lin and Chen, Communication-Efficient Adaptive Federated Learning, ICML 2022.
     Special case: beta 0, a large eps and a floor: FedAvg with server step server_step / sqrt(eps).
     """
-    return replace(fedavg(step), server=Peak(server_step, beta, beta2, eps, floor))
+    rule = Peak(
+        server_step,
+        beta=beta,
+        beta2=beta2,
+        eps=eps,
+        floor=floor,
+    )
+    return replace(fedavg(step), server=rule)
 
 
 def fedadagrad_flower(
@@ -86,12 +95,14 @@ def fedadagrad_flower(
 ) -> Algorithm:
     """FedAdagrad as flwr 1.41 computes it: v begins at 0.
 
-        m <- beta m + (1 - beta) D;  v <- v + D^2;  x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
+        m <- beta m + (1 - beta) D;  v <- v + D^2
+        x_{t+1} = x_t + server_step * m / (sqrt(v) + tau)
 
     Paper: none; the program of Flower.
     Special case: FedAdagrad where v has grown far beyond tau^2.
     """
-    return _adaptive(step, Sum(), server_step, beta, tau, 0.0)
+    # without tau^2 at the start the first round divides by |D| alone
+    return _adaptive(step, Sum(), server_step, beta, tau, start=0.0)
 
 
 def fedadam_flower(
@@ -101,13 +112,15 @@ def fedadam_flower(
     beta2: float = 0.99,
     tau: float = 1e-3,
 ) -> Algorithm:
-    """FedAdam as flwr 1.41 computes it: v begins at 0, and the step is corrected for bias with the exponent t + 1.
+    """FedAdam as flwr 1.41 computes it: v begins at 0, bias corrected with the exponent t + 1.
 
-        m, v as in fedadam;  x_{t+1} = x_t + server_step * sqrt(1 - beta2^(t+1)) / (1 - beta^(t+1)) * m / (sqrt(v) + tau)
+        m, v as in fedadam
+        x_{t+1} = x_t + server_step * sqrt(1 - beta2^(t+1)) / (1 - beta^(t+1)) * m / (sqrt(v) + tau)
 
     t = 1 in the first round.
     Paper: none; the program of Flower.
-    Special case: beta 0, beta2 0: m / (sqrt(v) + tau) = D / (|D| + tau), the first step of fedadagrad_flower in every round.
+    Special case: beta 0, beta2 0: m / (sqrt(v) + tau) = D / (|D| + tau), the first step of
+    fedadagrad_flower in every round.
     """
     return replace(fedavg(step), server=FlowerAdam(server_step, beta, beta2, tau))
 
@@ -126,7 +139,7 @@ def fedyogi_flower(
     Paper: none; the program of Flower.
     Special case: FedYogi where v has grown far beyond tau^2.
     """
-    return _adaptive(step, Signed(beta2), server_step, beta, tau, 0.0)
+    return _adaptive(step, Signed(beta2), server_step, beta, tau, start=0.0)
 
 
 def _adaptive(
@@ -137,4 +150,11 @@ def _adaptive(
     tau: float,
     start: float | None = None,
 ) -> Algorithm:
-    return replace(fedavg(step), server=Adaptive(moment, server_step, beta, tau, start))
+    rule = Adaptive(
+        moment,
+        step=server_step,
+        beta=beta,
+        tau=tau,
+        start=start,
+    )
+    return replace(fedavg(step), server=rule)

@@ -32,23 +32,26 @@ def fedsls(
 ) -> Algorithm:
     """Clients find every step by an Armijo line search on the mini-batch at hand. No learning rate.
 
-        eta = the first of eta_0, shrink eta_0, shrink^2 eta_0, ... with f(x - eta g) <= f(x) - c eta |g|^2
+        eta = the first of eta_0, shrink eta_0, shrink^2 eta_0, ...
+            with f(x - eta g) <= f(x) - c eta |g|^2
         x_{t+1} = x_t + server_step * D
 
-    f, g and the trials see the same batch. eta_0 is max_step in the first step of a round, then what `reset` makes of the
-    last accepted step: Keep, Restart or Grow. `condition` (None: Armijo(c)) and `reference` make it another search: Goldstein(),
-    ImprovedGoldstein(), Wolfe(), StrongWolfe(); Grippo(), ZhangHager(). A round begins at max_step; with `carry` at the client's
+    f, g and the trials see the same batch. eta_0 is max_step in the first step of a round, then
+    what `reset` makes of the last accepted step: Keep, Restart or Grow. `condition` (None:
+    Armijo(c)) and `reference` make it another search: Goldstein(), ImprovedGoldstein(), Wolfe(),
+    StrongWolfe(); Grippo(), ZhangHager(). A round begins at max_step; with `carry` at the client's
     last step, with `share` at the cohort's, sent with the model. Few trials: `fedsls_lean`.
-    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS, Algorithm 4).
+    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS,
+    Algorithm 4).
     Special case: a max_step that is always accepted: FedAvg with that step.
     """
     rule = _condition(c, condition)
     search = LineSearch(
         rule,
-        reset,
-        reference,
-        max_step,
-        shrink,
+        reset=reset,
+        reference=reference,
+        max_step=max_step,
+        shrink=shrink,
         carry=carry,
         largest=largest,
         proposal=proposal,
@@ -73,16 +76,33 @@ def fedexpsls(
 ) -> Algorithm:
     """FedSLS clients under the FedExP server: no learning rate on either side.
 
-        clients as in fedsls;  eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)));  x_{t+1} = x_t + eta_g * D
+        clients as in fedsls;  eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)))
+        x_{t+1} = x_t + eta_g * D
 
     The mean of the last two iterates is evaluated and shipped.
-    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS, Algorithm 5).
+    Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS,
+    Algorithm 5).
     Special case: a very large eps gives eta_g 1, FedSLS.
     """
     clients = fedsls(
-        c, max_step, shrink, reset, 1.0, carry, largest, condition, reference, proposal, share
+        c,
+        max_step=max_step,
+        shrink=shrink,
+        reset=reset,
+        carry=carry,
+        largest=largest,
+        condition=condition,
+        reference=reference,
+        proposal=proposal,
+        share=share,
     )
-    return replace(clients, server=Extrapolate(eps, max_server_step), readout=LastTwo())
+    # extrapolated iterates swing about the solution: their mean is evaluated, training goes on
+    # from the last
+    return replace(
+        clients,
+        server=Extrapolate(eps, max_server_step),
+        readout=LastTwo(),
+    )
 
 
 def fedsls_lean(
@@ -90,23 +110,34 @@ def fedsls_lean(
 ) -> Algorithm:
     """FedSLS with about one trial a step: for models whose forward pass is the cost.
 
-        eta_0 = where the parabola through the last accepted trials has decreased by `aim` of what its slope promised
-        a round begins with the geometric mean of the cohort's last steps, one number sent with the model
+        eta_0 = where the parabola through the last accepted trials has decreased by `aim`
+            of what its slope promised
+        a round begins with the geometric mean of the cohort's last steps, one number sent
+            with the model
 
-    The condition is FedSLS's own: every step taken satisfies f(x - eta g) <= f(x) - c eta |g|^2 on its batch. What differs is
-    where a search begins (Fitted, share) and where it goes after a refusal (Parabola).
+    The condition is FedSLS's own: every step taken satisfies f(x - eta g) <= f(x) - c eta |g|^2 on
+    its batch. What differs is where a search begins (Fitted, share) and where it goes after a
+    refusal (Parabola).
     Paper: none; the first guess is a choice of this library.
     Special case: on a quadratic every search but the first takes one trial, at 2 (1 - aim) / L.
     """
     return fedsls(
-        c, max_step, reset=Fitted(aim), server_step=server_step, proposal=Parabola(aim), share=True
+        c,
+        max_step=max_step,
+        reset=Fitted(aim),  # where a search begins within a round
+        share=True,  # where the first of a round begins
+        proposal=Parabola(aim),  # where it goes after a refusal
+        server_step=server_step,
     )
 
 
 def _condition(c: float, condition: Condition | None) -> Condition:
-    if condition is not None and c != Armijo().c:
+    if condition is None:
+        return Armijo(c)
+    # a c that is given besides would be ignored in silence
+    if c != Armijo().c:
         name = type(condition).__name__
         raise InputError(
             f"c={c} with condition={name}: c is Armijo's; give {name} its own constants instead"
         )
-    return Armijo(c) if condition is None else condition
+    return condition

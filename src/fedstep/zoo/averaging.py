@@ -18,7 +18,8 @@ def fedavg(step: float = 0.1, server_step: float = 1.0) -> Algorithm:
 
         x_{t+1} = x_t + server_step * D
 
-    Paper: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017.
+    Paper: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized
+    Data, AISTATS 2017.
     Special case: one client, server_step 1: SGD.
     """
     return Algorithm(LocalSolver(Constant(step)), Step(server_step))
@@ -29,7 +30,8 @@ def fedavgm(step: float = 0.1, server_step: float = 1.0, beta: float = 0.9) -> A
 
         m <- beta m + D;  x_{t+1} = x_t + server_step * m
 
-    Paper: Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification, 2019.
+    Paper: Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+    Classification, 2019.
     Special case: beta 0 is FedAvg.
     """
     return replace(fedavg(step), server=HeavyBall(server_step, beta))
@@ -52,10 +54,15 @@ def fedexp(step: float = 0.1, eps: float = 1e-3, max_server_step: float = inf) -
         eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)));  x_{t+1} = x_t + eta_g * D
 
     The mean of the last two iterates is evaluated and shipped.
-    Paper: Jhunjhunwala et al., FedExP: Speeding Up Federated Averaging via Extrapolation, ICLR 2023.
+    Paper: Jhunjhunwala et al., FedExP: Speeding Up Federated Averaging via Extrapolation, ICLR
+    2023.
     Special case: equal deltas give eta_g 1, FedAvg.
     """
-    return replace(fedavg(step), server=Extrapolate(eps, max_server_step), readout=LastTwo())
+    return replace(
+        fedavg(step),
+        server=Extrapolate(eps, max_server_step),
+        readout=LastTwo(),
+    )
 
 
 def fedprox_exp(
@@ -63,9 +70,14 @@ def fedprox_exp(
 ) -> Algorithm:
     """FedProx clients under the FedExP server: what the paper's programs plot as FedExProx.
 
-        client i descends f_i(x) + mu/2 |x - x_t|^2;  x_{t+1} = x_t + eta_g * D with eta_g as in fedexp
+        client i descends f_i(x) + mu/2 |x - x_t|^2;  x_{t+1} = x_t + eta_g * D
+            with eta_g as in fedexp
 
     Paper: the programs of Jhunjhunwala et al. (ICLR 2023) and of Painless Federated Learning.
     Special case: mu 0 is FedExP.
     """
-    return replace(fedprox(step, mu), server=Extrapolate(eps, max_server_step), readout=LastTwo())
+    return replace(
+        fedprox(step, mu),
+        server=Extrapolate(eps, max_server_step),
+        readout=LastTwo(),
+    )

@@ -39,12 +39,17 @@ def local_adamw(
     """Clients run AdamW, made anew every round; the server averages.
 
         m <- beta m + (1 - beta) g;  v <- beta2 v + (1 - beta2) g^2;  m', v' corrected for bias
-        x <- (1 - step weight_decay) x - step m' / (sqrt(v') + eps);  x_{t+1} = x_t + server_step * D
+        x <- (1 - step weight_decay) x - step m' / (sqrt(v') + eps)
+        x_{t+1} = x_t + server_step * D
 
     Paper: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (the optimiser).
     Special case: one client and one round: AdamW.
     """
     direction = Preconditioned(Adam(beta2, beta), eps)
     move = Decayed(rate=step, weight=weight_decay)
-    client = LocalSolver(Constant(step), direction=direction, move=move)
+    client = LocalSolver(
+        Constant(step),
+        direction=direction,
+        move=move,
+    )
     return Algorithm(client, Step(server_step))

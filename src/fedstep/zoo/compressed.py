@@ -22,7 +22,8 @@ def fedcams(
 
         send C(D_i + e_i);  e_i <- D_i + e_i - C(D_i + e_i);  the server as in fedams
 
-    e_i begins at 0 and stays as it is while client i does not take part. C is ScaledSign() or TopK().
+    e_i begins at 0 and stays as it is while client i does not take part. C is ScaledSign() or
+    TopK().
     Paper: Wang, Lin and Chen, Communication-Efficient Adaptive Federated Learning, ICML 2022.
     Special case: compressor TopK(1.0) is FedAMS.
     """

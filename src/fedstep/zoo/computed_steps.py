@@ -1,11 +1,11 @@
-"""Steps computed from values and gradients at hand, without trials: Polyak's, Frank-Wolfe, secants, distances."""
+"""Steps computed without trials: Polyak's, Frank-Wolfe, secants, distances."""
 
 from __future__ import annotations
 
 from fedstep.algorithm import Algorithm
 from fedstep.local.moves import Decayed
 from fedstep.local.solver import LocalSolver
-from fedstep.local.terms import L2
+from fedstep.local.terms import L2, Term
 from fedstep.server.rules import Step
 from fedstep.steps.distance import DistanceOverGradients
 from fedstep.steps.frank_wolfe import FrankWolfe
@@ -21,12 +21,13 @@ def fedsps(
     reset: Reset = Restart(),
     server_step: float = 1.0,
 ) -> Algorithm:
-    """Clients take the stochastic Polyak step of the mini-batch at hand: one gradient a step, no trials.
+    """Clients take the stochastic Polyak step of the mini-batch: one gradient a step, no trials.
 
         eta = min(max_step, (f(x) - lower) / (c |g|^2));  x_{t+1} = x_t + server_step * D
 
-    lower is a lower bound of the batch losses, 0 for the usual ones; max_step is the paper's gamma_b. With reset = Grow() the
-    steps also grow by no more than a factor a pass over the client's data (the smoothed variant of Loizou et al., 2021).
+    lower is a lower bound of the batch losses, 0 for the usual ones; max_step is the paper's
+    gamma_b. With reset = Grow() the steps also grow by no more than a factor a pass over the
+    client's data (the smoothed variant of Loizou et al., 2021).
     Paper: Mukherjee, Loizou and Stich, Locally Adaptive Federated Learning, TMLR 2024.
     Special case: max_step so small that it is always taken: FedAvg with that step.
     """
@@ -38,9 +39,11 @@ def feddecsps(
 ) -> Algorithm:
     """FedSPS whose steps decrease, so that it converges without interpolation too.
 
-        eta_k = min((f(x) - lower) / |g|^2, c_{k-1} eta_{k-1}) / c_k,  c_k = c sqrt(k + 1);  x_{t+1} = x_t + server_step * D
+        eta_k = min((f(x) - lower) / |g|^2, c_{k-1} eta_{k-1}) / c_k,  c_k = c sqrt(k + 1)
+        x_{t+1} = x_t + server_step * D
 
-    k counts the client's own steps over all its rounds; c_{-1} = c and eta_{-1} = max_step, the paper's gamma_b.
+    k counts the client's own steps over all its rounds; c_{-1} = c and eta_{-1} = max_step, the
+    paper's gamma_b.
     Paper: Mukherjee, Loizou and Stich, Locally Adaptive Federated Learning, TMLR 2024.
     Special case: one local step in one round: FedSPS, with c and max_step.
     """
@@ -63,6 +66,7 @@ def feddfw(
     Paper: Berrada et al., Deep Frank-Wolfe for Neural Network Optimization, ICLR 2019.
     Special case: no weight decay, no momentum, a small step: FedAvg (gamma is 1).
     """
+    # the decay goes with the longest step, the gradient with the step found: two different rates
     move = Decayed(step, weight_decay, momentum)
     return Algorithm(LocalSolver(FrankWolfe(step, weight_decay, eps), move=move), Step(server_step))
 
@@ -76,8 +80,10 @@ def delta_sgd(
 ) -> Algorithm:
     """Clients adapt their step to the local smoothness they meet, anew every round.
 
-        eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|), sqrt(1 + delta theta_{k-1}) eta_{k-1})
-        theta_k = eta_k / eta_{k-1};  eta_0 = start, theta_0 = theta;  x_{t+1} = x_t + server_step * D
+        eta_k = min(gamma |x_k - x_{k-1}| / (2 |g_k - g_{k-1}|),
+                    sqrt(1 + delta theta_{k-1}) eta_{k-1})
+        theta_k = eta_k / eta_{k-1};  eta_0 = start, theta_0 = theta
+        x_{t+1} = x_t + server_step * D
 
     Paper: Kim et al., Adaptive Federated Learning with Auto-Tuned Clients, ICLR 2024.
     Special case: delta 0 and a large gamma: FedAvg with step `start`.
@@ -96,14 +102,19 @@ def feddog(
 ) -> Algorithm:
     """Clients step by the distance they have come over the gradients they have seen.
 
-        eta_k = scale * max_{i <= k} |x_i - x_0| / sqrt(eps + sum_{i <= k} |g_i|^2);  x_{t+1} = x_t + server_step * D
+        eta_k = scale * max_{i <= k} |x_i - x_0| / sqrt(eps + sum_{i <= k} |g_i|^2)
+        x_{t+1} = x_t + server_step * D
 
-    The distance begins at reach (1 + |x_0|). x_0, the distance and the sum are kept from round to round. The authors evaluate an
-    average of the iterates: give a readout.
-    Paper: Ivgi et al., DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule, ICML 2023.
+    The distance begins at reach (1 + |x_0|). x_0, the distance and the sum are kept from round to
+    round. The authors evaluate an average of the iterates: give a readout.
+    Paper: Ivgi et al., DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule, ICML
+    2023.
     Special case: one client and one round: DoG.
     """
-    terms = (L2(weight_decay),) if weight_decay else ()
+    terms: tuple[Term, ...] = ()
+    if weight_decay:
+        # a term, not a direction: the sum of |g|^2 in the step has to see it
+        terms = (L2(weight_decay),)
     return Algorithm(
         LocalSolver(DistanceOverGradients(reach, scale, eps, first, carry), terms=terms),
         Step(server_step),

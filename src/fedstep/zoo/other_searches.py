@@ -27,14 +27,17 @@ def fedponos(
     carry: bool = False,
     server_step: float = 1.0,
 ) -> Algorithm:
-    """Clients search from a Polyak step on, and let the loss rise up to the mean of the losses so far.
+    """Clients search from a Polyak step on, and let the loss rise up to the mean so far.
 
-        eta_0 = clip(shrink^l (f(x) - lower) / (c_polyak |g|^2 + 1e-8), min_step, max_step);  l <- max(l + trials - 2, 0)
+        eta_0 = clip(shrink^l (f(x) - lower) / (c_polyak |g|^2 + 1e-8), min_step, max_step)
+        l <- max(l + trials - 2, 0)
         eta = the first of eta_0, shrink eta_0, ... with f(x - eta g) <= max(C, f(x)) - c eta |g|^2
         x_{t+1} = x_t + server_step * D
 
-    C is the mean of the batch losses of the round so far (over all rounds if carry) with weights xi^age, l counts past cuts.
-    Paper: Galli, Rauhut and Schmidt, Don't be so Monotone: Relaxing Stochastic Line Search, NeurIPS 2023.
+    C is the mean of the batch losses of the round so far (over all rounds if carry) with weights
+    xi^age, l counts past cuts.
+    Paper: Galli, Rauhut and Schmidt, Don't be so Monotone: Relaxing Stochastic Line Search, NeurIPS
+    2023.
     Special case: xi 0 and a constant first guess: FedSLS.
     """
     guess = PolyakGuess(c_polyak, lower, min_step, remember)
@@ -54,14 +57,17 @@ def fedsalsa(
     carry: bool = True,
     server_step: float = 1.0,
 ) -> Algorithm:
-    """Clients compare running means of gain and steepness, and search only as often as their steps change.
+    """Clients compare running means of gain and steepness, and search as often as steps change.
 
-        eta = the first of eta_0, shrink eta_0, ... with h >= c eta s;  eta_0 = min(grow * last, max_step)
+        eta = the first of eta_0, shrink eta_0, ... with h >= c eta s
+        eta_0 = min(grow * last, max_step)
         h = beta h_old + (1 - beta) (f(x) - f(x - eta g));  s = beta s_old + (1 - beta) |g|^2
         x_{t+1} = x_t + server_step * D
 
-    Between searches, at most `rarest` steps apart, eta_0 is taken untested. Steps and means outlive the round (carry).
-    Paper: Kenneweg et al., No learning rates needed: Introducing SALSA - Stable Armijo Line Search Adaptation, IJCNN 2024.
+    Between searches, at most `rarest` steps apart, eta_0 is taken untested. Steps and means outlive
+    the round (carry).
+    Paper: Kenneweg et al., No learning rates needed: Introducing SALSA - Stable Armijo Line Search
+    Adaptation, IJCNN 2024.
     Special case: beta 0 and rarest 1: FedSLS with Grow(grow, per=1).
     """
     search = LineSearch(
@@ -87,13 +93,16 @@ def fedprobls(
     carry: bool = False,
     server_step: float = 1.0,
 ) -> Algorithm:
-    """Clients search with the noise of the batch in mind: a step is good if it probably satisfies the Wolfe conditions.
+    """Clients take steps that probably satisfy the Wolfe conditions, given the batch's noise.
 
-        P(f(x - eta g) <= f(x) - c1 eta |g|^2  and  |<grad f(x - eta g), g>| <= c2 |g|^2) > threshold
+        P(f(x - eta g) <= f(x) - c1 eta |g|^2
+            and  |<grad f(x - eta g), g>| <= c2 |g|^2) > threshold
 
-    The probability is that of a Gaussian process through noisy values and slopes, whose variances are the batch's. A round
-    begins at `start` (with `carry` where the client left off), a search at `grow` times the last step.
-    Paper: Mahsereci and Hennig, Probabilistic Line Searches for Stochastic Optimization, NeurIPS 2015.
+    The probability is that of a Gaussian process through noisy values and slopes, whose variances
+    are the batch's. A round begins at `start` (with `carry` where the client left off), a search at
+    `grow` times the last step.
+    Paper: Mahsereci and Hennig, Probabilistic Line Searches for Stochastic Optimization, NeurIPS
+    2015.
     Special case: samples that agree: the steps satisfy the Wolfe conditions.
     """
     search = ProbabilisticSearch(

@@ -16,13 +16,15 @@ from fedstep.steps.fixed import Constant
 
 
 def fedexprox(gamma: float = 1.0, server_step: float = 1.0, tolerance: float = 1e-10) -> Algorithm:
-    """Clients send their exact proximal points, and the server goes beyond the mean by a constant factor.
+    """Clients send exact proximal points, the server goes beyond their mean by a constant factor.
 
-        p_i = argmin_z f_i(z) + |z - x_t|^2 / (2 gamma);  D_i = p_i - x_t;  x_{t+1} = x_t + server_step * D
+        p_i = argmin_z f_i(z) + |z - x_t|^2 / (2 gamma);  D_i = p_i - x_t
+        x_{t+1} = x_t + server_step * D
 
-    f_i is the loss over the round's samples: give the plan one epoch. The best constant is 1 / (gamma L_gamma), L_gamma the
-    smoothness of the mean Moreau envelope.
-    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS 2024.
+    f_i is the loss over the round's samples: give the plan one epoch. The best constant is 1 /
+    (gamma L_gamma), L_gamma the smoothness of the mean Moreau envelope.
+    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS
+    2024.
     Special case: server_step 1 is FedProx with mu = 1 / gamma, solved exactly.
     """
     return Algorithm(_point(gamma, tolerance), Step(server_step))
@@ -35,7 +37,8 @@ def fedexprox_grads(
 
         D_i as in fedexprox;  eta_g = mean_i |D_i|^2 / |D|^2;  x_{t+1} = x_t + eta_g * D
 
-    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS 2024.
+    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS
+    2024.
     Special case: equal deltas give eta_g 1, FedProx solved exactly.
     """
     return Algorithm(_point(gamma, tolerance), Diversity(max_server_step))
@@ -46,11 +49,15 @@ def fedexprox_stops(
 ) -> Algorithm:
     """FedExProx whose server step is Polyak's for the mean Moreau envelope (StoPS).
 
-        M_i = f_i(p_i) + |D_i|^2 / (2 gamma);  eta_g = gamma * (mean_i M_i - bound) / |D|^2;  x_{t+1} = x_t + eta_g * D
+        M_i = f_i(p_i) + |D_i|^2 / (2 gamma);  eta_g = gamma * (mean_i M_i - bound) / |D|^2
+        x_{t+1} = x_t + eta_g * D
 
-    D_i and p_i as in fedexprox; bound is the mean of inf f_i, 0 for losses that can be fitted. The clients send M_i too.
-    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS 2024.
-    Special case: one client with equal curvature in all directions: half of the way to the minimum in every round.
+    D_i and p_i as in fedexprox; bound is the mean of inf f_i, 0 for losses that can be fitted. The
+    clients send M_i too.
+    Paper: Li, Acharya and Richtarik, The Power of Extrapolation in Federated Learning, NeurIPS
+    2024.
+    Special case: one client with equal curvature in all directions: half of the way to the minimum
+    in every round.
     """
     return Algorithm(
         _point(gamma, tolerance), EnvelopePolyak(gamma, bound, max_server_step), Envelope()
@@ -60,15 +67,21 @@ def fedexprox_stops(
 def fednew(alpha: float = 1.0, rho: float = 0.1, server_step: float = 1.0) -> Algorithm:
     """One Newton step a round, whose direction the clients agree on by one pass of ADMM.
 
-        y_i = (H_i + (alpha + rho) I)^{-1} (g_i - l_i + rho y);  y <- mean_i y_i;  x_{t+1} = x_t - server_step * y
+        y_i = (H_i + (alpha + rho) I)^{-1} (g_i - l_i + rho y);  y <- mean_i y_i
+        x_{t+1} = x_t - server_step * y
         l_i <- l_i + rho (y_i - y)
 
-    g_i, H_i: gradient and Hessian of f_i at x_t over the round's samples (give the plan one epoch); y and l_i begin at 0. The
-    system is solved by conjugate gradients; no Hessian is formed or sent.
-    Paper: Elgabli et al., FedNew: A Communication-Efficient and Privacy-Preserving Newton-Type Method, ICML 2022.
+    g_i, H_i: gradient and Hessian of f_i at x_t over the round's samples (give the plan one epoch);
+    y and l_i begin at 0. The system is solved by conjugate gradients; no Hessian is formed or sent.
+    Paper: Elgabli et al., FedNew: A Communication-Efficient and Privacy-Preserving Newton-Type
+    Method, ICML 2022.
     Special case: one client, rho 0: Newton's method with Levenberg's alpha.
     """
-    client = Newton(Constant(1.0), terms=(Proximal(alpha),), steps=1)
+    client = Newton(
+        Constant(1.0),
+        terms=(Proximal(alpha),),
+        steps=1,
+    )
     return Algorithm(client, Step(server_step), Consensus(rho))
 
 
@@ -76,4 +89,5 @@ def _point(gamma: float, tolerance: float) -> Newton:
     """The client of FedExProx."""
     if not gamma > 0:
         raise InputError(f"fedexprox(gamma={gamma}): gamma must be positive")
+    # Newton, not many small steps: the server's rules are made for points that are exact
     return Newton(terms=(Proximal(1 / gamma),), tolerance=tolerance)

@@ -147,7 +147,7 @@ def _lbfgs(f: Function, x: Vec, iterations: int) -> Minimum:
 def _objective(f: Function, x: Vec) -> Objective:
     """A function as a line search asks for it."""
     model = FunctionModel(lambda at, batch: f(at), x)
-    return Objective(Context(x, {}, {}, model), Batch((), x.new_ones(()), torch.tensor(0)))
+    return Objective(Context(x, model), Batch((), x.new_ones(()), torch.tensor(0)))
 
 
 def _quasi_newton(g: Vec, pairs: Sequence[tuple[Vec, Vec]]) -> Vec:

@@ -51,7 +51,7 @@ class Landscape:
 
     def on(self, batch: Batch) -> Objective:
         """The loss of any batch, with the L2 terms."""
-        return Objective(Context(self.model.init(), {}, {}, self.model), batch, self.terms)
+        return Objective(Context(self.model.init(), self.model), batch, self.terms)
 
     @property
     def terms(self) -> tuple[L2, ...]:

@@ -1,0 +1,65 @@
+"""What server and client exchange and remember, by the part that owns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from fedstep.core.nested import NestedState, join, part
+from fedstep.core.vec import NewState, State
+
+
+@dataclass(frozen=True, eq=False)
+class OwnedState(NestedState):
+    """A flat state seen as the values of a correction and those of the other parts.
+
+    Flat, the correction's values bear their own names and the others' follow a prefix:
+    `{"control": ..., "step.start": ...}`. Checkpoints and messages hold these flat names.
+    """
+
+    correction: State = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        parts = {}
+        for each in fields(cls):
+            if each.name != "correction":
+                parts[each.name] = part(state, each.name)
+
+        prefixes = tuple(f"{name}." for name in parts)
+        rest = {}
+        for name, value in state.items():
+            if not name.startswith(prefixes):
+                rest[name] = value
+        return cls(correction=rest, **parts)
+
+    def flat(self) -> NewState:
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        # the correction has no prefix: it is what most methods are named after, and its names
+        # stand in every checkpoint written so far
+        correction = parts.pop("correction")
+        return {**correction, **join(**parts)}
+
+
+@dataclass(frozen=True, eq=False)
+class SharedState(OwnedState):
+    """What the server keeps and sends besides the model."""
+
+    step: State = field(default_factory=dict)
+    move: State = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientMemory(OwnedState):
+    """What a client keeps between its rounds."""
+
+    step: State = field(default_factory=dict)
+    codec: State = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientMessage(OwnedState):
+    """What a client sends besides its delta, or the weighted sum of it over clients."""
+
+    step: State = field(default_factory=dict)
+    move: State = field(default_factory=dict)
