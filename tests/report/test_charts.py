@@ -19,12 +19,13 @@ from fedstep.analysis.results import load_results
 from fedstep.report import panels
 from fedstep.report.axis import Axis
 from fedstep.report.chart import Chart, Series
+from fedstep.report.end_names import LABEL_HEIGHT
 from fedstep.report.figures import LINE_STYLES, MARKER_STYLES
 from fedstep.report.page import figure, first_figure
 from fedstep.report.render import render
 from fedstep.report.report import runs_page, study_page
 from fedstep.report.style import DASHES, MARKERS, line_style
-from fedstep.report.svg import LABEL_HEIGHT, draw, draw_wide
+from fedstep.report.svg import draw, draw_wide
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_the_numbers_offered_are_those_drawn(results):
     mine = [row for row in rows if row[0] == "FedSLS"]
     drawn = next(s for s in chart.series if s.name == "FedSLS")
     assert [float(row[2]) for row in mine] == pytest.approx(list(drawn.y), rel=1e-4)
-    assert [float(row[4]) for row in mine] == pytest.approx(list(drawn.band[1]), rel=1e-4)
+    assert [float(row[4]) for row in mine] == pytest.approx(list(drawn.band.high), rel=1e-4)
 
 
 def test_text_that_a_spreadsheet_would_run_is_quoted_and_numbers_are_not():

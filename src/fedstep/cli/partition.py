@@ -41,7 +41,8 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.data.parts import label_counts
     from fedstep.data.rules import rule
     from fedstep.data.tasks import load
-    from fedstep.report.heatmap import heatmap, save_png
+    from fedstep.report.heatmap import heatmap
+    from fedstep.report.heatmap_png import save_png
     from fedstep.report.page import Page, Section, word_table
     from fedstep.report.render import write_page
 

@@ -22,7 +22,7 @@ class Axis:
 
     @staticmethod
     def over(values: Sequence[float], first: float, last: float, log: bool) -> Axis:
-        """A scale that holds all finite (for a logarithm: positive) values, from the first pixel to the last."""
+        """A scale that holds all finite (for a logarithm: positive) values."""
         drawable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
         if not drawable:
             # An axis that nothing can be drawn on still needs two ends.
@@ -74,7 +74,7 @@ def tick_text(value: float) -> str:
 
 
 def _with_room(low: float, high: float, log: bool) -> tuple[float, float]:
-    """The ends, moved apart where they are so close that a line would fill the chart with rounding."""
+    """The ends, moved apart where a line between them would show nothing but rounding."""
     if log:
         if high > 1.5 * low:
             return low, high

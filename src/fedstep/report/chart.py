@@ -13,17 +13,26 @@ DIGITS = 5  # significant, in the numbers that can be downloaded
 
 
 @dataclass(frozen=True)
-class Series:
-    """One line: points and an optional band (low, high); or the points alone, as dots.
+class Band:
+    """The area around a line, between two others."""
 
-    A faint line accompanies another one of the same style, such as the last iterate beside the readout.
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: points and an optional band; or the points alone, as dots.
+
+    A faint line accompanies another one of the same style, such as the last iterate beside the
+    point that is read out.
     """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     style: LineStyle
-    band: tuple[Sequence[float], Sequence[float]] | None = None
+    band: Band | None = None
     faint: bool = False
     dots: bool = False
 
@@ -32,13 +41,21 @@ class Series:
         """Whether there is a number to draw."""
         return any(not math.isnan(v) for v in self.y)
 
+    @property
+    def heights(self) -> list[Sequence[float]]:
+        """All that the y axis has to hold."""
+        if self.band is None:
+            return [self.y]
+        return [self.y, self.band.low, self.band.high]
+
 
 @dataclass(frozen=True)
 class Chart:
     """Lines over one pair of axes.
 
-    The y axis holds what each line does after the part `settled` of its points; what lies outside is cut off. `keys` names
-    the lines below the chart, for charts whose lines are not those of the page's legend.
+    The y axis holds what each line does after the part `settled` of its points; what lies outside
+    is cut off. `keys` names the lines below the chart, for charts whose lines are not those of the
+    page's legend.
     """
 
     title: str
@@ -59,21 +76,28 @@ class Chart:
     def csv(self) -> str:
         """A row for every point: the line's name, x, y and the ends of the band."""
         heads = ["line", self.x_label, self.y_label]
-        banded = any(line.band for line in self.series)
-        if banded:
+        # Charts without any band do not carry two empty columns.
+        if any(line.band for line in self.series):
             heads += ["low", "high"]
-        rows = [row[: len(heads)] for line in self.series for row in _rows(line)]
+        rows = []
+        for line in self.series:
+            for row in _rows(line):
+                rows.append(row[: len(heads)])
         return csv_text(heads, rows)
 
 
 def _rows(line: Series) -> list[list[str]]:
-    gaps = [math.nan] * len(line.y)
-    low, high = line.band or (gaps, gaps)
+    nothing = [math.nan] * len(line.y)
+    band = line.band or Band(nothing, nothing)
     name = line.name
+    # Two lines of one name would be one line to whoever reads the file.
     if line.faint:
         name += " (last iterate)"
-    points = zip(line.x, line.y, low, high, strict=True)
-    return [[name, *map(_cell, point)] for point in points]
+    rows = []
+    for point in zip(line.x, line.y, band.low, band.high, strict=True):
+        numbers = [_cell(value) for value in point]
+        rows.append([name, *numbers])
+    return rows
 
 
 def _cell(value: float) -> str:

@@ -18,7 +18,7 @@ MARKER_STYLES = ("o", "s", "^", "D", "v", "P", "|")
 
 
 def study_figures(results: Results, folder: Path) -> list[Path]:
-    """The figures of a study as PNG and PDF; those that the results have no numbers for are left out."""
+    """The figures of a study as PNG and PDF; those without a number are left out."""
     groups = results.groups
     metric = primary_metric(groups)
     measured = {chart.title: chart for chart in panels.metric_charts(groups)}
@@ -97,5 +97,11 @@ def _draw_line(axes: Any, line: Series) -> None:
         label=line.name,
     )
     if line.band:
-        low, high = line.band
-        axes.fill_between(line.x, low, high, color=colour, alpha=0.15, lw=0)
+        axes.fill_between(
+            line.x,
+            line.band.low,
+            line.band.high,
+            color=colour,
+            alpha=0.15,
+            lw=0,
+        )

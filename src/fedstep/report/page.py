@@ -55,7 +55,7 @@ class LegendKey:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, the numbers behind it, and another drawing for wide screens where one picture cannot serve both."""
+    """A drawing and the numbers behind it; a second drawing where one cannot serve all screens."""
 
     title: str
     svg: str
@@ -118,7 +118,7 @@ def figure(chart: Chart) -> Figure:
 
 
 def first_figure(chart: Chart) -> Figure:
-    """A chart as the first thing on a page: large, its lines named where they end; small on a phone."""
+    """A chart as the first thing on a page: large, its lines named; small on a phone."""
     return Figure(
         title=chart.title,
         svg=draw(chart),

@@ -10,7 +10,7 @@ from itertools import pairwise
 from fedstep.analysis import curves
 from fedstep.analysis.curves import Column, Curve
 from fedstep.analysis.results import Group, primary_metric
-from fedstep.report.chart import Chart, Series
+from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label
 from fedstep.report.style import line_style
 from fedstep.run.columns import LAST, MetricInfo
@@ -47,7 +47,7 @@ class Member:
             x=curve.x,
             y=curve.y,
             style=line_style(self.index),
-            band=(curve.low, curve.high),
+            band=Band(curve.low, curve.high),
         )
 
 

@@ -48,7 +48,7 @@ def _environment() -> Environment:
 
 
 def _drawing(svg: str) -> Markup:
-    """The only text that enters a page as it stands: drawings of our own, whose labels svg.py and heatmap.py escape."""
+    """The only text that enters a page as it stands: our own drawings, escaped by `markup`."""
     return Markup(svg)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fedstep.analysis.compare import Comparison
 from fedstep.analysis.statistics import Spread
 from fedstep.analysis.summary import MethodSummary
-from fedstep.report.chart import Chart, Series
+from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label
 from fedstep.report.panels import drawable_charts
 from fedstep.report.style import line_style
@@ -80,7 +80,7 @@ def _against(
                 x=[method.varied[parameter] for method in ordered],
                 y=[s.mean for s in spreads],
                 style=line_style(index),
-                band=(
+                band=Band(
                     [s.mean - s.std for s in spreads],
                     [s.mean + s.std for s in spreads],
                 ),

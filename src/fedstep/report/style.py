@@ -19,8 +19,8 @@ COLOURS = (
 # Lengths of strokes and gaps; the first is a solid line.
 DASHES = ("", "9 3", "2.5 2.5", "10 3 2 3", "5 3")
 
-# Outlines of about seven pixels around the pen, filled with the line's colour. All moves are relative
-# and the outlines closed, so that one path can hold many of them.
+# Outlines of about seven pixels around the pen, filled with the line's colour. All moves are
+# relative and the outlines closed, so that one path can hold many of them.
 MARKERS = (
     "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",  # disc
     "m-3.1 -3.1h6.2v6.2h-6.2z",  # square
@@ -44,8 +44,8 @@ class LineStyle:
 def line_style(index: int) -> LineStyle:
     """The look of the method with this number.
 
-    The three lists have 8, 5 and 7 entries, which share no divisor: colour and dash repeat together after 40 methods only,
-    dash and marker (what is left in grey) after 35.
+    The three lists have 8, 5 and 7 entries, which share no divisor: colour and dash repeat together
+    after 40 methods only, dash and marker (what is left in grey) after 35.
     """
     return LineStyle(
         colour=index % len(COLOURS),

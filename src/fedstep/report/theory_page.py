@@ -62,7 +62,7 @@ def _section(finding: Finding) -> Section:
 
 
 def _gap_chart(finding: Finding) -> Chart | None:
-    """f at the mean of the iterates against its bounds, where theorems cover the method and f* is known."""
+    """f at the mean of the iterates against its bounds; None where no theorem or f* is at hand."""
     measured = finding.measured
     setup = finding.setup
     if setup is None or not_covered(finding.algorithm) or measured.best is None:
