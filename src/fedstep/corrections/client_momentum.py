@@ -27,7 +27,7 @@ class ClientMomentum(Correction):
     paper's Delta. As a term, the mixture is seen by a line search too.
     """
 
-    alpha: float = 0.1
+    alpha: float = 0.1  # the part of the batch's gradient; 1: no momentum
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:

@@ -54,7 +54,7 @@ class Consensus(Correction):
     last round, not of its own.
     """
 
-    rho: float = 0.1
+    rho: float = 0.1  # 0: every client takes its own Newton step
 
     def __post_init__(self) -> None:
         if not self.rho >= 0:

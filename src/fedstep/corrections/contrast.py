@@ -27,7 +27,7 @@ class Contrast(Correction):
     """
 
     weight: float = 1.0
-    temperature: float = 0.5
+    temperature: float = 0.5  # smaller: only the nearer of the two embeddings counts
 
     embeds = True
     forwards = 2  # at the server's point and at the client's last

@@ -25,7 +25,7 @@ class Dynamic(Correction):
     A client that solves its problem exactly ends with h_i = grad f_i at its solution.
     """
 
-    alpha: float = 0.1
+    alpha: float = 0.1  # small with few local steps: the server's sum of deltas swings
 
     # clients have h_i of their own; h is the server's
     withheld = frozenset({"dual"})

@@ -22,7 +22,7 @@ class Exchange(Correction):
     With `asks_others` the mean is over another sample of clients than the one that trains.
     """
 
-    asks_others: bool = False
+    asks_others: bool = False  # FedDANE's second sample
     probes = True
 
     def terms(self) -> tuple[Term, ...]:

@@ -27,8 +27,8 @@ class Normalised(Correction):
     Both must be those of the local solver. A client that took no step counts with delta / a = 0.
     """
 
-    momentum: float = 0.0
-    mu: float = 0.0
+    momentum: float = 0.0  # that of the client's direction
+    mu: float = 0.0  # that of the client's proximal term
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:

@@ -29,8 +29,8 @@ class Prototypes(Correction):
     """
 
     weight: float = 1.0
-    personal: bool = True
-    head: Head | None = None
+    personal: bool = True  # the paper's: no client reads the averaged model
+    head: Head | None = None  # filled in by `suited`
 
     embeds = True
 

@@ -50,7 +50,7 @@ def _check_rates(part: str, **rates: float) -> None:
 class FirstMoment(Statistics):
     """m <- beta m + (1 - beta) g, kept as u = beta / (1 - beta) m, which is u <- beta (u + g)."""
 
-    beta: float = 0.9
+    beta: float = 0.9  # the clients' step must be scaled by 1 - beta
 
     def __post_init__(self) -> None:
         _check_rates("FirstMoment", beta=self.beta)

@@ -63,7 +63,7 @@ class Steepest(Direction):
 class Clip(Direction):
     """Shorten d to the given norm: d * min(1, norm / (|d| + 1e-6)), as torch clips gradients."""
 
-    norm: float = 10.0
+    norm: float = 10.0  # the published programs'
 
     def __post_init__(self) -> None:
         if not self.norm > 0:
@@ -88,7 +88,7 @@ class Decay(Direction):
     A line search does not see it; use the term `L2` there.
     """
 
-    weight: float = 1e-4
+    weight: float = 1e-4  # the published programs'
 
     def apply(
         self,

@@ -111,7 +111,7 @@ class Inertia(Move):
     is taken once in the long run (NGN-M).
     """
 
-    beta: float = 0.6
+    beta: float = 0.6  # the SLS program's for networks; 0.9 on convex problems
     damped: bool = False
     intrinsic: ClassVar[bool] = True
 
@@ -148,7 +148,7 @@ class Nesterov(Move):
     that every value serves twice, and beta_0 = -1: the first step of a round stays where it is.
     """
 
-    beta: float | None = None
+    beta: float | None = None  # None: Nesterov's sequence
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -199,7 +199,7 @@ class Decayed(Move):
     eta is the step found, rate the longest one. With eta = rate it is Nesterov's momentum on d - r.
     """
 
-    rate: float = 0.1
+    rate: float = 0.1  # the longest step of the rule beside it
     weight: float = 0.0
     beta: float = 0.0
 

@@ -62,9 +62,9 @@ class Newton(LocalSolver):
         shrink=0.5,
         trials=40,
     )
-    steps: int = 20
+    steps: int = 20  # at most
     tolerance: float = 1e-10
-    products: int = 250
+    products: int = 250  # at most, per step
     intrinsic: ClassVar[bool] = False  # conjugate gradients take plain inner products
 
     def __post_init__(self) -> None:

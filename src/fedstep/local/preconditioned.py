@@ -140,8 +140,8 @@ class Preconditioned(Direction):
     """
 
     moment: Moment = Adagrad()
-    eps: float = 1e-8
-    plain: bool = False
+    eps: float = 1e-8  # the AdaSLS program's
+    plain: bool = False  # the program's `pp_lipschitz`
 
     def __post_init__(self) -> None:
         check_slots(self, moment=Moment)
@@ -198,7 +198,7 @@ class Rescaled(Direction):
     v is not changed in a round.
     """
 
-    eps: float = 1e-3
+    eps: float = 1e-3  # v begins at 1, so eps matters only where gradients vanish
 
     def __post_init__(self) -> None:
         if not self.eps > 0:

@@ -25,8 +25,8 @@ class Stale(Move):
     the worker knows.
     """
 
-    workers: int = 4
-    torn: bool = True
+    workers: int = 4  # the oldest snapshot is workers - 1 steps old
+    torn: bool = True  # False: snapshots are consistent
 
     def __post_init__(self) -> None:
         if self.workers < 1:

@@ -24,9 +24,9 @@ class Storm(Move):
     sent them yet begins with m = g(x), v = 0 and A = 1.
     """
 
-    a: float = 0.1
+    a: float = 0.1  # 1: plain gradients; 0: no forgetting
     beta: float = 0.9
-    rho: float = 0.1
+    rho: float = 0.1  # bounds the steps of coordinates at rest
 
     def __post_init__(self) -> None:
         if not 0 <= self.a <= 1:

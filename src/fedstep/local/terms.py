@@ -36,7 +36,7 @@ class Term(ABC):
 class Proximal(Term):
     """mu / 2 * |x - anchor|^2: stay near the model the server sent (FedProx)."""
 
-    mu: float = 0.01
+    mu: float = 0.01  # 1 / gamma of a proximal point
 
     def __post_init__(self) -> None:
         if not self.mu >= 0:
@@ -79,8 +79,8 @@ class Linear(Term):
     Both name vectors of the correction, in its shared state and in the client's memory.
     """
 
-    plus: str | None = None
-    minus: str | None = None
+    plus: str | None = None  # added, from the shared state
+    minus: str | None = None  # taken away, from the client's memory
 
     def __post_init__(self) -> None:
         if self.plus is None and self.minus is None:

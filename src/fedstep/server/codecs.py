@@ -68,7 +68,7 @@ class TopK(Codec):
     whichever is less. Where all coordinates take no more room than that, all are sent.
     """
 
-    fraction: float = 0.01
+    fraction: float = 0.01  # of the coordinates; FedCAMS's paper has 1/64 to 1/256
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:

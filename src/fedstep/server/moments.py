@@ -64,8 +64,8 @@ class Adaptive(ServerRule):
     moment: SecondMoment
     step: float = 0.1
     beta: float = 0.9
-    tau: float = 1e-3
-    start: float | None = None
+    tau: float = 1e-3  # also how much of plain averaging is left: the larger, the more
+    start: float | None = None  # Flower begins at 0
 
     def __post_init__(self) -> None:
         check_slots(self, moment=SecondMoment)
@@ -125,9 +125,9 @@ class Peak(ServerRule):
 
     step: float = 1.0
     beta: float = 0.9
-    beta2: float = 0.99
+    beta2: float = 0.99  # 1 freezes v, for reductions
     eps: float = 1e-8
-    floor: bool = True
+    floor: bool = True  # the paper's option 1; False: option 2
     start: float = 0.0
 
     def __post_init__(self) -> None:

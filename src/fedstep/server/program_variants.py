@@ -135,7 +135,7 @@ class FlowerAdam(ServerRule):
     step: float = 0.1
     beta: float = 0.9
     beta2: float = 0.99
-    tau: float = 1e-3
+    tau: float = 1e-3  # Flower's own default is 1e-9
 
     def __post_init__(self) -> None:
         check_step("FlowerAdam", self.step)
@@ -193,7 +193,7 @@ class ProgramExtrapolate(ServerRule):
     """
 
     eps: float = 0.1
-    decay: float = 0.998**2
+    decay: float = 0.998**2  # as the program's other extrapolation
 
     def init(self, x: Vec) -> NewState:
         return {

@@ -68,7 +68,7 @@ class LastTwo(Readout):
 class Exponential(Readout):
     """beta * mean + (1 - beta) * x, begun at the first iterate."""
 
-    beta: float = 0.9
+    beta: float = 0.9  # 0: the last iterate
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:
@@ -94,7 +94,7 @@ class Tail(Readout):
     Before these rounds it is the last iterate.
     """
 
-    fraction: float = 0.25
+    fraction: float = 0.25  # 1: the mean of all iterates
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -125,7 +125,7 @@ class Polynomial(Readout):
     The weight of x_t grows like t^power; power 0 is the plain mean.
     """
 
-    power: float = 8.0
+    power: float = 8.0  # DoG's: the mean age of an iterate is a tenth of the run
 
     def __post_init__(self) -> None:
         if not self.power >= 0:

@@ -26,8 +26,8 @@ class RelativeDiversity(ServerRule):
     """
 
     step: float = 1.0
-    memory: float = 0.9
-    bound: float = 0.02
+    memory: float = 0.9  # of the usual diversity
+    bound: float = 0.02  # how much wider the bounds are in every round
 
     def __post_init__(self) -> None:
         check_step("RelativeDiversity", self.step)

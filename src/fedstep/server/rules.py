@@ -86,7 +86,7 @@ class HeavyBall(ServerRule):
     """m <- beta m + d;  x + step * m (FedAvgM; no dampening)."""
 
     step: float = 1.0
-    beta: float = 0.9
+    beta: float = 0.9  # memory of the momentum
 
     def __post_init__(self) -> None:
         check_step("HeavyBall", self.step)
@@ -128,11 +128,11 @@ class Extrapolate(ServerRule):
     the round (`eps_per_client`). eta_g = min_step when d = 0.
     """
 
-    eps: float = 1e-3
-    max_step: float = inf
-    min_step: float = 1.0
-    decay: float = 1.0
-    eps_per_client: bool = False
+    eps: float = 1e-3  # of the unit of a squared length, so it depends on the model's size
+    max_step: float = inf  # the paper has none; deltas that nearly cancel ask for steps of hundreds
+    min_step: float = 1.0  # 1: never less than plain averaging
+    decay: float = 1.0  # the program's 0.998^2 follows the decay of its clients' steps
+    eps_per_client: bool = False  # the program sums over clients where the paper takes means
 
     def __post_init__(self) -> None:
         if not self.eps >= 0:

@@ -51,8 +51,8 @@ class EnvelopePolyak(ServerRule):
     losses that can be fitted. eta_g = 1 when d = 0.
     """
 
-    gamma: float = 1.0
-    bound: float = 0.0
+    gamma: float = 1.0  # that of the clients' proximal term, 1 / mu
+    bound: float = 0.0  # a bound that is too high stops the method early
     max_step: float = inf
 
     def __post_init__(self) -> None:
@@ -91,9 +91,9 @@ class Hypergradient(ServerRule):
     a and m begin at 0, so that the first round is plain averaging. eta_g is 1 + a.
     """
 
-    low: float = -0.8
+    low: float = -0.8  # -1 would be no step at all
     high: float = 4.0
-    beta: float = 0.0
+    beta: float = 0.0  # 0: only the last direction counts
 
     def __post_init__(self) -> None:
         if not -1 <= self.low <= 0 <= self.high:
@@ -141,7 +141,7 @@ class DistanceOverSum(ServerRule):
     """
 
     start: float | None = None
-    eps: float = 0.0
+    eps: float = 0.0  # DoG's program has 1e-8; deltas need none, since the first d is in the sum
 
     def __post_init__(self) -> None:
         if self.start is not None and not self.start > 0:

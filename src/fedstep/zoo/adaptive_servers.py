@@ -11,7 +11,10 @@ from fedstep.zoo.averaging import fedavg
 
 
 def fedadagrad(
-    step: float = 0.1, server_step: float = 0.1, beta: float = 0.0, tau: float = 1e-3
+    step: float = 0.1,
+    server_step: float = 0.1,  # to be tuned, as step is: the paper's grids have half decades
+    beta: float = 0.0,  # the paper's for Adagrad
+    tau: float = 1e-3,  # the paper's; larger is more like FedAvg
 ) -> Algorithm:
     """Adagrad on the server.
 
@@ -28,7 +31,7 @@ def fedadagrad(
 def fedadam(
     step: float = 0.1,
     server_step: float = 0.1,
-    beta: float = 0.9,
+    beta: float = 0.9,  # the paper's, as beta2 and tau
     beta2: float = 0.99,
     tau: float = 1e-3,
 ) -> Algorithm:
@@ -67,7 +70,7 @@ def fedams(
     server_step: float = 0.1,
     beta: float = 0.9,
     beta2: float = 0.99,
-    eps: float = 1e-8,
+    eps: float = 1e-8,  # the program's, as beta and beta2
     floor: bool = True,
 ) -> Algorithm:
     """AMSGrad on the server: the largest second moment so far counts.
@@ -110,7 +113,7 @@ def fedadam_flower(
     server_step: float = 0.1,
     beta: float = 0.9,
     beta2: float = 0.99,
-    tau: float = 1e-3,
+    tau: float = 1e-3,  # Flower's own is 1e-9
 ) -> Algorithm:
     """FedAdam as flwr 1.41 computes it: v begins at 0, bias corrected with the exponent t + 1.
 

@@ -66,7 +66,7 @@ def fedexpsls(
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     eps: float = 1e-3,
-    max_server_step: float = inf,
+    max_server_step: float = inf,  # the paper's; bound it where clients disagree
     carry: bool = False,
     largest: bool = False,
     condition: Condition | None = None,

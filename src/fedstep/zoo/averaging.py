@@ -13,7 +13,10 @@ from fedstep.server.rules import Extrapolate, HeavyBall, Step
 from fedstep.steps.fixed import Constant
 
 
-def fedavg(step: float = 0.1, server_step: float = 1.0) -> Algorithm:
+def fedavg(
+    step: float = 0.1,  # to be tuned: the paper does for every task
+    server_step: float = 1.0,  # the paper's
+) -> Algorithm:
     """Average the clients' models.
 
         x_{t+1} = x_t + server_step * D
@@ -25,7 +28,11 @@ def fedavg(step: float = 0.1, server_step: float = 1.0) -> Algorithm:
     return Algorithm(LocalSolver(Constant(step)), Step(server_step))
 
 
-def fedavgm(step: float = 0.1, server_step: float = 1.0, beta: float = 0.9) -> Algorithm:
+def fedavgm(
+    step: float = 0.1,
+    server_step: float = 1.0,
+    beta: float = 0.9,  # as in the published programs
+) -> Algorithm:
     """FedAvg with a heavy ball on the server.
 
         m <- beta m + D;  x_{t+1} = x_t + server_step * m
@@ -37,7 +44,11 @@ def fedavgm(step: float = 0.1, server_step: float = 1.0, beta: float = 0.9) -> A
     return replace(fedavg(step), server=HeavyBall(server_step, beta))
 
 
-def fedprox(step: float = 0.1, mu: float = 0.01, server_step: float = 1.0) -> Algorithm:
+def fedprox(
+    step: float = 0.1,
+    mu: float = 0.01,  # to be tuned with the step
+    server_step: float = 1.0,
+) -> Algorithm:
     """Clients stay near the model they were sent.
 
         client i descends f_i(x) + mu/2 |x - x_t|^2;  x_{t+1} = x_t + server_step * D
@@ -48,7 +59,11 @@ def fedprox(step: float = 0.1, mu: float = 0.01, server_step: float = 1.0) -> Al
     return Algorithm(LocalSolver(Constant(step), terms=(Proximal(mu),)), Step(server_step))
 
 
-def fedexp(step: float = 0.1, eps: float = 1e-3, max_server_step: float = inf) -> Algorithm:
+def fedexp(
+    step: float = 0.1,
+    eps: float = 1e-3,  # the unit is a squared length: 0.1 forces eta_g = 1 on a small model
+    max_server_step: float = inf,
+) -> Algorithm:
     """FedAvg with a server step found by extrapolation.
 
         eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)));  x_{t+1} = x_t + eta_g * D

@@ -14,7 +14,11 @@ from fedstep.steps.fixed import Constant
 from fedstep.zoo.averaging import fedavg
 
 
-def fedcm(step: float = 0.1, alpha: float = 0.1, server_step: float = 1.0) -> Algorithm:
+def fedcm(
+    step: float = 0.1,
+    alpha: float = 0.1,  # as in the published comparisons
+    server_step: float = 1.0,
+) -> Algorithm:
     """Clients mix the last round's direction into every local step.
 
         x <- x - step (alpha g + (1 - alpha) M);  M = -mean_i D_i / (K step) of the round before

@@ -91,7 +91,7 @@ def fedseg(
 
 
 def fedadasls(
-    c: float = 0.1,
+    c: float = 0.1,  # the program's, as shrink and eps
     max_step: float = 10.0,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
@@ -146,7 +146,10 @@ def fedzo(
 
 
 def fedlocalasync(
-    step: float = 0.1, workers: int = 4, torn: bool = True, server_step: float = 1.0
+    step: float = 0.1,
+    workers: int = 4,  # a choice of this library, as are uniform ages
+    torn: bool = True,
+    server_step: float = 1.0,
 ) -> Algorithm:
     """FedAvg whose clients run several workers on one shared model without locks.
 
@@ -164,7 +167,11 @@ def fedlocalasync(
 
 
 def fafed(
-    step: float = 0.1, a: float = 0.1, beta: float = 0.9, rho: float = 0.1, server_step: float = 1.0
+    step: float = 0.1,
+    a: float = 0.1,  # constant in time; the paper's theory lets it fall
+    beta: float = 0.9,
+    rho: float = 0.1,  # a choice of this library
+    server_step: float = 1.0,
 ) -> Algorithm:
     """Clients go along a variance-reduced estimate, scaled by a second moment that they share.
 

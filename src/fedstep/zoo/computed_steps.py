@@ -51,9 +51,9 @@ def feddecsps(
 
 
 def feddfw(
-    step: float = 0.1,
+    step: float = 0.1,  # to be tuned by powers of 10
     weight_decay: float = 0.0,
-    momentum: float = 0.0,
+    momentum: float = 0.0,  # the program's default; its experiments use 0.9
     eps: float = 1e-5,
     server_step: float = 1.0,
 ) -> Algorithm:
@@ -72,7 +72,7 @@ def feddfw(
 
 
 def delta_sgd(
-    start: float = 0.2,
+    start: float = 0.2,  # this and the next three: the paper's values
     gamma: float = 2.0,
     delta: float = 0.1,
     theta: float = 1.0,
@@ -92,7 +92,7 @@ def delta_sgd(
 
 
 def feddog(
-    reach: float = 1e-6,
+    reach: float = 1e-6,  # the program's; the authors advise 1e-4 with batch normalisation
     scale: float = 1.0,
     eps: float = 1e-8,
     first: float | None = None,

@@ -86,7 +86,11 @@ def scaffold_exp(
     )
 
 
-def feddyn(step: float = 0.1, alpha: float = 0.1, server_step: float = 1.0) -> Algorithm:
+def feddyn(
+    step: float = 0.1,
+    alpha: float = 0.1,  # the paper tries 0.1, 0.01 and 0.001
+    server_step: float = 1.0,
+) -> Algorithm:
     """Clients' functions are bent until their optima agree.
 
         client i descends f_i(x) - <h_i, x> + alpha/2 |x - x_t|^2;  h_i <- h_i - alpha D_i
@@ -100,7 +104,11 @@ def feddyn(step: float = 0.1, alpha: float = 0.1, server_step: float = 1.0) -> A
     return replace(fedavg(step, server_step), correction=Dynamic(alpha))
 
 
-def fedlin(step: float = 0.1, divide: bool = False, server_step: float = 1.0) -> Algorithm:
+def fedlin(
+    step: float = 0.1,
+    divide: bool = False,  # True is the paper's, for clients with different numbers of steps
+    server_step: float = 1.0,
+) -> Algorithm:
     """Clients descend with the common gradient at the server's point in place of their own.
 
         client i descends f_i(x) + <g - grad f_i(x_t), x>,  g = mean_i grad f_i(x_t)
@@ -117,7 +125,11 @@ def fedlin(step: float = 0.1, divide: bool = False, server_step: float = 1.0) ->
     return Algorithm(LocalSolver(rule), Step(server_step), Exchange())
 
 
-def feddane(step: float = 0.1, mu: float = 0.01, server_step: float = 1.0) -> Algorithm:
+def feddane(
+    step: float = 0.1,
+    mu: float = 0.01,  # the program's grid: 0, 0.001, 0.01, 0.1, 1
+    server_step: float = 1.0,
+) -> Algorithm:
     """FedProx clients with the mean gradient of another sample of clients.
 
         client i descends f_i(x) + <g - grad f_i(x_t), x> + mu/2 |x - x_t|^2

@@ -15,7 +15,11 @@ from fedstep.server.step_sizes import Diversity, EnvelopePolyak
 from fedstep.steps.fixed import Constant
 
 
-def fedexprox(gamma: float = 1.0, server_step: float = 1.0, tolerance: float = 1e-10) -> Algorithm:
+def fedexprox(
+    gamma: float = 1.0,  # larger: longer steps and harder systems
+    server_step: float = 1.0,
+    tolerance: float = 1e-10,  # a choice of this library
+) -> Algorithm:
     """Clients send exact proximal points, the server goes beyond their mean by a constant factor.
 
         p_i = argmin_z f_i(z) + |z - x_t|^2 / (2 gamma);  D_i = p_i - x_t
@@ -45,7 +49,10 @@ def fedexprox_grads(
 
 
 def fedexprox_stops(
-    gamma: float = 1.0, bound: float = 0.0, max_server_step: float = inf, tolerance: float = 1e-10
+    gamma: float = 1.0,
+    bound: float = 0.0,  # the mean of inf f_i: 0 for losses that can be fitted
+    max_server_step: float = inf,
+    tolerance: float = 1e-10,
 ) -> Algorithm:
     """FedExProx whose server step is Polyak's for the mean Moreau envelope (StoPS).
 
@@ -64,7 +71,11 @@ def fedexprox_stops(
     )
 
 
-def fednew(alpha: float = 1.0, rho: float = 0.1, server_step: float = 1.0) -> Algorithm:
+def fednew(
+    alpha: float = 1.0,  # a choice of this library, as rho: the paper tunes both per problem
+    rho: float = 0.1,
+    server_step: float = 1.0,
+) -> Algorithm:
     """One Newton step a round, whose direction the clients agree on by one pass of ADMM.
 
         y_i = (H_i + (alpha + rho) I)^{-1} (g_i - l_i + rho y);  y <- mean_i y_i

@@ -14,7 +14,10 @@ from fedstep.steps.tuned import Tuned
 from fedstep.zoo.averaging import fedavg
 
 
-def feddog_server(step: float = 0.1, start: float | None = None) -> Algorithm:
+def feddog_server(
+    step: float = 0.1,
+    start: float | None = None,
+) -> Algorithm:
     """The server's step is the distance gone over the root of the deltas' summed squares (DoG).
 
         eta_g = max(r, max_{s<=t} |x_s - x_0|) / sqrt(sum_{s<=t} |D_s|^2)
@@ -34,7 +37,11 @@ def feddog_server(step: float = 0.1, start: float | None = None) -> Algorithm:
     )
 
 
-def fedhyper_g(step: float = 0.1, low: float = -0.8, high: float = 4.0) -> Algorithm:
+def fedhyper_g(
+    step: float = 0.1,
+    low: float = -0.8,  # the bounds of the authors' program; the paper states others
+    high: float = 4.0,
+) -> Algorithm:
     """The server's step grows while successive deltas agree, and shrinks when they do not.
 
         a <- clip(a + <D_t, D_{t-1}>, low, high);  x_{t+1} = x_t + (1 + a) * D_t
@@ -48,7 +55,10 @@ def fedhyper_g(step: float = 0.1, low: float = -0.8, high: float = 4.0) -> Algor
 
 
 def fedhyper_gm(
-    step: float = 0.1, low: float = -0.2, high: float = 4.0, beta: float = 0.9
+    step: float = 0.1,
+    low: float = -0.2,  # the authors' program, as high and beta
+    high: float = 4.0,
+    beta: float = 0.9,
 ) -> Algorithm:
     """FedHyper-G with a momentum, as the authors' program has it.
 
@@ -62,7 +72,11 @@ def fedhyper_gm(
     return replace(fedavg(step), server=Hypergradient(low, high, beta))
 
 
-def fedhyper_sl(step: float = 0.1, low: float = 0.1, high: float = 10.0) -> Algorithm:
+def fedhyper_sl(
+    step: float = 0.1,
+    low: float = 0.1,  # the program's bounds 0.001 and 0.1 around its step 0.01
+    high: float = 10.0,
+) -> Algorithm:
     """The server tunes the clients' common step by the agreement of successive deltas.
 
         eta = step * clip(1 + a, low, high);  a <- a + <D_t, D_{t-1}>;  x_{t+1} = x_t + D_t

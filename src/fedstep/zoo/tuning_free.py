@@ -16,7 +16,7 @@ from fedstep.zoo.averaging import fedavg
 
 def fathom(
     step: float = 0.1,
-    rate: float = 0.01,
+    rate: float = 0.01,  # this and the next two: the flags of the authors' program
     memory: float = 0.5,
     max_step: float = 0.5,
     server_step: float = 1.0,
@@ -37,7 +37,7 @@ def fathom(
 def fedglad(
     step: float = 0.1,
     server_step: float = 1.0,
-    memory: float = 0.9,
+    memory: float = 0.9,  # the program's, as the bound
     bound: float = 0.02,
 ) -> Algorithm:
     """The server goes further in rounds whose clients disagree more than usual.
