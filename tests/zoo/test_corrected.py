@@ -20,6 +20,7 @@ from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.directions import Momentum
+from fedstep.local.newton import Newton
 from fedstep.local.preconditioned import Rescaled
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
@@ -353,3 +354,17 @@ def test_impossible_settings_are_refused():
     ):
         with pytest.raises(InputError):
             make()
+
+
+@pytest.mark.parametrize("executor", [Sequential(), Cohort()], ids=["sequential", "cohort"])
+def test_newton_clients_count_the_samples_of_the_steps_they_take_and_no_others(executor):
+    clients = replace(zoo.fedproto(personal=False), local=Newton(tolerance=0.01, steps=20))
+    sim = simulation(clients, executor=executor, plan=Plan(batch=20, steps=1))
+    sent = sim.task.algorithm.broadcast(sim.begin(1))
+    updates = list(sim.executor(sim.task, sent, [0, 1, 2], Store()))
+    steps = torch.cat([update.trace.live.sum(-1).reshape(-1) for update in updates])
+    counted = sum(float(update.aggregate.message["known"].sum()) for update in updates)
+    sizes = torch.tensor([sim.task.federation.size(client) for client in (0, 1, 2)])
+    assert (steps < 20).all()  # all came to rest before the last step
+    assert len(set(steps.tolist())) > 1  # and not together
+    assert counted == float((steps * sizes).sum())

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import safetensors.torch
 import torch
-from tests.zoo.problems import NAMES, federation, final, model, simulation
+from problems import NAMES, federation, final, model, simulation
 
 from fedstep import build, zoo
 from fedstep.core.types import TargetKind

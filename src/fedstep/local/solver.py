@@ -15,7 +15,7 @@ from fedstep.core.exchange import ClientMessage, SharedState
 from fedstep.core.nested import NestedState
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Batch, Context, LiveBatch
-from fedstep.core.vec import NewState, State, Vec, scale
+from fedstep.core.vec import NewState, State, Vec, lift, scale
 from fedstep.local.companion import Companion
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
@@ -133,17 +133,18 @@ class LocalSolver(ABC):
         for batch, rows in self.passes(batches, x):
             phi = _objective(ctx, batch, rows, companion, terms, extra)
             if rows is None:
-                done = self._step(phi, x, state)
+                step = done = self._step(phi, x, state)
             else:
                 # clients whose batches are used up leave the block: their rows are not evaluated
-                some = self._step(phi, x[rows], state.take(rows))
-                done = _placed(some, rows, x, state)
+                step = self._step(phi, x[rows], state.take(rows))
+                done = _placed(step, rows, x, state)
             x = done.x
             state = done.state
             records.append(done.record)
-            # who sums nothing is not asked: a solver at rest has made no pass, and phi has no output
-            if tally:
-                tally = _added(tally, companion.count(phi.output, batch), rows)
+            # a step that nobody takes any more has made no pass, and phi has no output to count
+            if tally and bool(step.record.live.any()):
+                counts = _of_live(step.record.live, companion.count(phi.output, batch))
+                tally = _added(tally, counts, rows)
 
         trace = Trace.of(
             records,
@@ -275,6 +276,13 @@ def _placed(
         state=state.put(rows, some.state),
         record=some.record.of_rows(rows, len(x)),
     )
+
+
+def _of_live(live: Tensor, counts: State) -> State:
+    """Counts of the clients that took the step; who is at rest is evaluated but counts nothing."""
+    if bool(live.all()):
+        return counts
+    return {name: torch.where(lift(live, n), n, torch.zeros_like(n)) for name, n in counts.items()}
 
 
 def _added(tally: State, counts: State, rows: Tensor | None) -> NewState:
