@@ -15,6 +15,7 @@ COMMANDS = {"register", "run"}
 LEFT = {
     "Board",
     "Curve",
+    "Point",
     "choose",
     "cifar10",
     "cifar100",

@@ -49,7 +49,9 @@ def test_unpack_of_pack_is_what_was_sent_to_the_bit(codec, dim, dtype):
 @each_codec
 @settings(deadline=None)
 @given(
-    values=st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 3.0, 1e-45]), min_size=1, max_size=40)
+    values=st.lists(
+        st.sampled_from([0.0, -0.0, 1.0, -1.0, 3.0, 1e-45, -1e-45]), min_size=1, max_size=40
+    )
 )
 def test_zeros_of_both_signs_and_ties_arrive_to_the_bit(codec, values):
     check(codec, torch.tensor(values, dtype=torch.float32))
