@@ -128,6 +128,7 @@ class Algorithm:
 
     def memory_init(self, x: Vec) -> NewState:
         """What a client remembers before its first round."""
+        # flat: stores stack, save and send it without knowing whose it is
         memory = ClientMemory(
             correction=self.correction.memory_init(x),
             step=self.local.memory_init(x),
@@ -138,6 +139,7 @@ class Algorithm:
     def broadcast(self, server: Server) -> Broadcast:
         """What every client of the round is sent."""
         shared = SharedState.of(server.shared)
+        # what is the server's alone is not sent: bytes down are counted by what is
         sent = SharedState(
             correction=_without(self.correction.withheld, shared.correction),
             step=_without(self.local.step.withheld, shared.step),
@@ -196,6 +198,7 @@ class Algorithm:
 
     def count(self, reply: Reply) -> Aggregate:
         """A reply as a summand: weighted, and left out where it cannot be used."""
+        # the weight is made here and not on the client, who could claim any
         return Aggregate.of(
             reply.delta,
             reply.message,
@@ -251,6 +254,7 @@ class Algorithm:
         population is the weight of all clients together, their number where all count the same. A
         round in which no client counted leaves the model as it is.
         """
+        # the round counts even if nobody did: batches and cohorts are keyed by its number
         later = replace(server, round=server.round + 1)
         if agg.clients == 0:
             return later
@@ -258,6 +262,7 @@ class Algorithm:
         message = ClientMessage.of(agg.message)
         total = replace(agg, message=message.correction)
 
+        # by weight, not by number: control variates are means over all clients, present or not
         fraction = float(agg.weight) / population
         d, correction = self.correction.fold(shared.correction, total, fraction)
         shared = self.local.fold(shared, message, agg)

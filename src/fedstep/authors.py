@@ -45,7 +45,9 @@ def fedavg(
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedAvg of the programs: clipped SGD with weight decay, weighted mean."""
+    # in this order: the decay is added to the clipped gradient, and is not clipped itself
     direction = Chain((Clip(clip), Decay(weight_decay)))
+    # the program decays before the first round, not after it
     client = LocalSolver(Schedule(step * decay, decay), direction)
     return Algorithm(client, Step(server_step), weighting=BySamples())
 
@@ -241,12 +243,12 @@ def _searching(
     search = LineSearch(
         condition,
         reset,
-        max_step=inf,
+        max_step=inf,  # the optimiser knows no largest step
         shrink=shrink,
         trials=trials,
         start=start,
         failure=failure,
-        slack=0.0,
+        slack=0.0,  # it compares losses as they are rounded
         proposal=proposal,
     )
     return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
@@ -255,7 +257,7 @@ def _searching(
 def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
     rule = Extrapolate(
         eps,
-        decay=0.998**2,
+        decay=0.998**2,  # eps is beside squares, which fall with the square of the steps' decay
         eps_per_client=True,
     )
     return replace(

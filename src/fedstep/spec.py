@@ -143,7 +143,9 @@ def mix(algorithm: Algorithm, **given: Any) -> Algorithm:
     >>> mix(zoo.fedsls(), server=zoo.fedadam().server).local == zoo.fedsls().local
     True
     """
+    # the solver first: other slots given besides are filled in the new one
     solver = given.pop("local", algorithm.local)
+    # added, not replaced: a proximal method stays one when it is given weight decay
     if "terms" in given:
         given["terms"] = (*solver.terms, *given["terms"])
     client = {name: part for name, part in given.items() if SLOTS[name].local}

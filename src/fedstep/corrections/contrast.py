@@ -55,6 +55,7 @@ class Contrast(Correction):
         return (Contrastive(self.weight, self.temperature),)
 
     def memory_init(self, x: Vec) -> NewState:
+        # at first the server's own model: both embeddings agree, and the term is flat
         return {"last": x}
 
     def prepare(self, ctx: Context, batch: Batch) -> NewState:

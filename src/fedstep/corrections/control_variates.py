@@ -55,6 +55,7 @@ class MeanControl(Correction):
         # delta over the way gone is minus the mean gradient along it, for steps of any size
         mean = scale(1 / torch.where(moved, trace.length, 1.0), delta)
         change = -ctx.shared.correction["control"] - mean
+        # who took no step has learnt nothing of its gradient
         change = torch.where(lift(moved, delta), change, torch.zeros_like(delta))
         return Finished(
             delta,

@@ -45,6 +45,7 @@ class Normalised(Correction):
         """a_i of every client."""
         if self.momentum == 0 and self.mu == 0:
             return trace.length
+        # the client's own recursion with a gradient of 1, step by step: steps may differ
         a = torch.zeros_like(trace.length)
         v = torch.zeros_like(trace.length)
         for eta in trace.sizes.unbind(-1):

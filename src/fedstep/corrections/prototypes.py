@@ -50,6 +50,7 @@ class Prototypes(Correction):
             raise InputError(
                 "prototypes (fedproto) need one class a sample: targets that are integers"
             )
+        # the sizes are the model's, so a method can be named before there is one
         return replace(self, head=model.head)
 
     @property
@@ -114,6 +115,7 @@ class Prototypes(Correction):
         # weights cancel: total and number are sums with the same weights
         means = total / lift(torch.where(met, number, 1.0), total)
         prototypes = torch.where(lift(met, total), means, shared["prototypes"])
+        # once known, always known: a class that nobody met keeps its last prototype
         known = torch.where(met, torch.ones_like(number), shared["known"])
         return agg.mean(agg.delta), {
             **shared,

@@ -86,6 +86,7 @@ class BothMoments(Statistics):
         }
 
     def update(self, shared: State, g: Vec) -> NewState:
+        # of the mean gradient, not of the clients': the optimiser mimicked sees the common function
         v = self.beta2 * shared[SECOND] + (1 - self.beta2) * g * g
         return {
             "momentum": self.beta * (shared["momentum"] + g),
@@ -186,6 +187,7 @@ class VarianceReduced(Correction):
 
     def prepare(self, ctx: Context, batch: Batch) -> NewState:
         with torch.enable_grad():
+            # a copy a client: in a block one shared leaf would get the sum of their gradients
             anchors = ctx.anchor.expand(*batch.share.shape, -1)
             x = anchors.detach().clone().requires_grad_()
             loss = ctx.forward(x, batch).loss

@@ -83,6 +83,7 @@ class Newton(LocalSolver):
         # no batch, no step: the trace then has no columns, as that of other solvers
         if not given:
             return []
+        # the same batch again and again: Newton's steps are on one function
         return [(join_batches(given, len(x)), None)] * self.steps
 
     def _begin(
@@ -258,6 +259,7 @@ def conjugate_gradients(
 
 def _of_moving(moving: Tensor, new: State, old: State) -> NewState:
     """The new state of the clients that move, the old one of the others."""
+    # a search that a client at rest did not make must not change what it remembers
     after = {}
     for name, value in new.items():
         after[name] = torch.where(lift(moving, value), value, old[name])

@@ -220,6 +220,7 @@ class Segment:
                 leaf = eta.detach().requires_grad_()
                 (slope,) = torch.autograd.grad(self._value(leaf, rows).sum(), leaf)
                 return slope
+            # else a whole gradient, projected: a pass forward and one back
             phi, x, d = self._rows(rows)
             point = (x + scale(eta, d)).requires_grad_()
             (g,) = torch.autograd.grad(phi(point).sum(), point)

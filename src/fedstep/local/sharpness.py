@@ -42,6 +42,7 @@ class Sharpness(Oracle):
             _, uphill = loss_alone.gradient(x)
             phi.work.add(value.numel(), 1, 1)
         from_terms = gradient - uphill
+        # along the gradient of the loss alone, so that terms do not decide which way is uphill
         distance = self.rho / (norm_sq(uphill).sqrt() + TINY)
         _, gradient_uphill = loss_alone.gradient(x + scale(distance, uphill))
         return value, gradient_uphill + from_terms

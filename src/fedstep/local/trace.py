@@ -118,6 +118,7 @@ class Trace:
 
         A client without one has learnt nothing.
         """
+        # one finite batch is enough: a search refuses the others, and nothing is spoilt
         finite = self.live & torch.isfinite(self.losses)
         idle = ~self.live.any(-1)
         return finite.any(-1) | idle
@@ -149,6 +150,7 @@ class Trace:
         """phi where it was evaluated last, per client; 0 without any step."""
         if self.live.shape[-1] == 0:
             return self.sizes.new_zeros(self.sizes.shape[:-1])
+        # the last live column of each client: those behind it are padding
         place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
         return self.losses.gather(-1, place).squeeze(-1)
 

@@ -78,6 +78,7 @@ class TopK(Codec):
 
     def __call__(self, delta: Vec, memory: State) -> tuple[Vec, NewState]:
         count = self._count(delta.shape[-1])
+        # by magnitude of the delta as it is: with error feedback, of the delta and what is owed
         places = delta.abs().topk(count, -1).indices
         values = delta.gather(-1, places)
         return torch.zeros_like(delta).scatter(-1, places, values), {}
@@ -224,6 +225,7 @@ def _nonzero_places(sent: Vec, count: int) -> Tensor:
     """
     # signbit: -0 is not 0 to the bit
     taken = (sent != 0) | torch.signbit(sent)
+    # stable: both ends and every run choose the same zeros to fill up with
     order = taken.int().argsort(descending=True, stable=True)
     return order[:count].sort().values
 

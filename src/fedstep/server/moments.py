@@ -84,6 +84,7 @@ class Adaptive(ServerRule):
         return self.step
 
     def init(self, x: Vec) -> NewState:
+        # the paper's choice: v must be at least tau^2, so that m / (sqrt(v) + tau) is tame at first
         first = self.start
         if first is None:
             first = self.tau**2
@@ -160,6 +161,7 @@ class Peak(ServerRule):
         state: State,
     ) -> ServerStep:
         m = self.beta * state["m"] + (1 - self.beta) * d
+        # v itself goes on to fall; only what divides does not
         v = self.beta2 * state["v"] + (1 - self.beta2) * d * d
         peak = torch.maximum(state["peak"], v)
         if self.floor:

@@ -36,6 +36,7 @@ class ProgramAdagrad(ServerRule):
         agg: Aggregate,
         state: State,
     ) -> ServerStep:
+        # eps inside the root, where the paper adds tau outside
         v = state["v"] + d * d
         return ServerStep(
             x=x + self.step * d / (v + self.eps).sqrt(),
@@ -110,6 +111,7 @@ class ProgramAdamExtrapolate(ServerRule):
     ) -> ServerStep:
         m = 0.9 * state["m"] + 0.1 * d
         v = 0.99 * state["v"] + 0.01 * m * m
+        # divided by constants as ProgramAdam does: not Adam's bias correction
         u = (m / 0.1) / (v / 0.01 + self.root_eps).sqrt()
         below = 2 * (norm_sq(u) + agg.clients * self.eps)
         eta_g = (agg.mean(agg.norm_sq) / below).clamp(min=1.0)
@@ -211,6 +213,7 @@ class ProgramExtrapolate(ServerRule):
         eps = self.decay * state["eps"]
         # 0.9 * 0.5, as the program writes it: 0.45 rounds differently
         running = agg.mean(agg.norm_sq) + 0.9 * 0.5 * state["running"]
+        # eps per client, as in the program's other extrapolation
         below = 2 * (norm_sq(d) + (agg.clients * eps).to(d.dtype))
         eta_g = torch.where(below > 0, running / below, torch.ones_like(below))
         return ServerStep(

@@ -58,6 +58,7 @@ class RelativeDiversity(ServerRule):
             return ServerStep(x, x.new_full((), self.step), state)
         t = state["t"]
         diversity = (agg.mean(agg.norm_sq) / length_sq).sqrt()
+        # there is no usual before the first round: its ratio is 1
         usual = torch.where(t == 0, diversity, state["usual"])
         # a step below zero would undo the clients' work: the program's bound is -1 in round 100
         low = (1 - self.bound * t).clamp(min=0.0)

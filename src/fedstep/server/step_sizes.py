@@ -35,6 +35,7 @@ class Diversity(ServerRule):
         agg: Aggregate,
         state: State,
     ) -> ServerStep:
+        # no eps, as the paper has none: max_step is the guard where deltas cancel
         ratio = _over(agg.mean(agg.norm_sq), norm_sq(d))
         eta_g = ratio.clamp(max=self.max_step)
         return ServerStep(x + eta_g * d, eta_g)
@@ -170,6 +171,7 @@ class DistanceOverSum(ServerRule):
         agg: Aggregate,
         state: State,
     ) -> ServerStep:
+        # the largest distance so far: a run that comes back must not shorten its steps
         far = torch.maximum(state["distance"], norm_sq(x - state["origin"]).sqrt())
         # start None, in the first round that moves
         far = torch.where(far > 0, far, norm_sq(d).sqrt())
