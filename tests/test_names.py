@@ -13,15 +13,11 @@ SRC = Path(__file__).parents[1] / "src" / "fedstep"
 COMMANDS = {"register", "run"}
 # Still to be renamed; the list may only become shorter.
 LEFT = {
-    "Board",
     "Curve",
     "Point",
-    "choose",
     "cifar10",
     "cifar100",
     "femnist",
-    "find",
-    "markdown",
     "mlp",
     "mnist",
     "plain",

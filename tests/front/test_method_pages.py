@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedstep import build, zoo
-from fedstep.cli.catalog import catalog, markdown
+from fedstep.cli.catalog import catalog, methods_markdown
 
 HOME = Path(__file__).parents[2] / "docs" / "methods"
 INDEX = (HOME / "README.md").read_text()
@@ -22,7 +22,7 @@ BEGIN, END = (
 def made() -> str:
     """The index with the tables of the zoo as it is."""
     before, rest = INDEX.split(BEGIN)
-    return before + BEGIN + markdown(catalog()) + END + rest.split(END)[1]
+    return before + BEGIN + methods_markdown(catalog()) + END + rest.split(END)[1]
 
 
 def test_every_method_has_its_page():

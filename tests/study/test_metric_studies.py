@@ -17,7 +17,7 @@ from fedstep.report.verdict import verdict
 from fedstep.run.columns import ACCURACY, MetricInfo
 from fedstep.run.journal import Journal
 from fedstep.study.plan import Job, Setting, read_study
-from fedstep.study.tune import choose, tune
+from fedstep.study.tune import best_choice, tune
 from fedstep.study.work import folder_of
 
 ERROR = MetricInfo("mean_squared_error", higher_is_better=False)
@@ -128,7 +128,7 @@ def test_metrics_of_a_study_are_measured_and_the_first_one_is_tuned_by(tmp_path)
     assert row["perplexity"] > 1
     assert row["last_perplexity"] == row["perplexity"]
     assert "accuracy" in row
-    assert choose(study, study.methods[0], tmp_path / "home") == choices["FedAvg"]
+    assert best_choice(study, study.methods[0], tmp_path / "home") == choices["FedAvg"]
 
 
 @pytest.mark.parametrize(

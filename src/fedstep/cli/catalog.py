@@ -45,7 +45,7 @@ def catalog() -> list[Entry]:
     ]
 
 
-def markdown(entries: list[Entry]) -> str:
+def methods_markdown(entries: list[Entry]) -> str:
     """The methods of the zoo as tables, one a family; the index of their pages."""
     own = [e for e in entries if "." not in e.name]
     parts = []

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         f"{demo.PER_ROUND} a round, 20 local steps of batch {demo.BATCH}, {len(task.test[1])} test samples",
         highlight=False,
     )
-    board = Board(console, demo.METHODS, options.rounds)
+    board = DemoBoard(console, demo.METHODS, options.rounds)
     fits = []
     with board.live:
         for method in demo.METHODS:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     console.print(f"report: {path}", soft_wrap=True, highlight=False)
 
 
-class Board:
+class DemoBoard:
     """A table of methods that is redrawn while they run; plain lines where there is no terminal."""
 
     def __init__(self, console: Console, methods: tuple[str, ...], rounds: int) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedstep.cli.catalog import catalog, markdown
+from fedstep.cli.catalog import catalog, methods_markdown
 from fedstep.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def register(commands: Any) -> None:
 def list_methods(options: argparse.Namespace) -> None:
     """A table of the zoo."""
     if options.markdown:
-        print(markdown(catalog()), end="")
+        print(methods_markdown(catalog()), end="")
         return
     if options.slots:
         list_slots()

@@ -65,7 +65,7 @@ def register(commands: Any) -> None:
     paper.set_defaults(run=list_studies)
 
 
-def find(name: str) -> Path:
+def find_study(name: str) -> Path:
     """A study by path or by name."""
     given = Path(name)
     if given.suffix == ".toml" or given.is_file():
@@ -153,7 +153,7 @@ def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     from fedstep.study.plan import read_study
     from fedstep.study.work import prepare
 
-    path = find(options.study)
+    path = find_study(options.study)
     study = read_study(path, options.scale)
     name = study.name if study.scale == "paper" else f"{study.name}-{study.scale}"
     prepare(study)  # a mistake is found before anything is written

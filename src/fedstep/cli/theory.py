@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedstep.cli.study import find
+from fedstep.cli.study import find_study
 
 if TYPE_CHECKING:
     from fedstep.analysis.grid import Grid
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.study.plan import read_study
     from fedstep.study.work import prepare
 
-    study = read_study(find(options.study), options.scale)
+    study = read_study(find_study(options.study), options.scale)
     prepare(study)
     home = options.out or Path("results") / (
         study.name if study.scale == "paper" else f"{study.name}-{study.scale}"

@@ -31,12 +31,12 @@ def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[
     run_all(
         [job for job, _ in pairs], [f"tuning {label}" for _, label in pairs], home, data, workers
     )
-    choices = {m.label: choose(study, m, home) for m in study.methods}
+    choices = {m.label: best_choice(study, m, home) for m in study.methods}
     write_json(home / "tuning.json", [asdict(c) for c in choices.values()])
     return choices
 
 
-def choose(study: Study, method: Method, home: Path) -> Choice:
+def best_choice(study: Study, method: Method, home: Path) -> Choice:
     """The best grid point by the mean of the first metric over the last tenth of its rounds."""
     if not method.grid:
         return Choice(method.label, method.spec, 0, {})
