@@ -12,10 +12,17 @@ import pytest
 import torch
 
 from fedstep import InputError, build, zoo
-from fedstep.analysis.theory.curvature import minimise, spectrum
+from fedstep.analysis.theory.claims import claims, lemmas
+from fedstep.analysis.theory.curvature import spectrum
+from fedstep.analysis.theory.findings import (
+    Finding,
+    finding_grids,
+    finding_notes,
+    finding_record,
+)
+from fedstep.analysis.theory.hypotheses import NO, YES, Setup, checks, not_covered
 from fedstep.analysis.theory.measure import measure
-from fedstep.analysis.theory.tell import Finding, grids, notes, record
-from fedstep.analysis.theory.theorems import NO, YES, Setup, checks, claims, lemmas, not_covered
+from fedstep.analysis.theory.minimum import minimise
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
@@ -243,7 +250,7 @@ def test_the_printed_bound_is_seen_broken_with_all_its_hypotheses_met_and_the_pr
     first = of["SGD, Theorem 1", "printed"]
     assert not first.broken(known)
     assert first.ratio > 2
-    rows = grids(Finding("x", "x", 0, alg, m))[2].rows
+    rows = finding_grids(Finding("x", "x", 0, alg, m))[2].rows
     assert any("the bound is broken" in row[-1] and row[1] == "printed, false" for row in rows)
 
 
@@ -273,9 +280,9 @@ def test_a_method_outside_the_theorems_is_measured_and_bounded_by_nothing():
     alg = build("fedsls(server=Adaptive(moment=Average()), terms=Proximal())")
     assert not_covered(alg) == ["server=Adaptive", "terms=Proximal"]
     found = Finding("mixed", "mixed", 0, alg, measure(quadratics(alg), 2, 2, 64))
-    assert [g.title for g in grids(found)] == ["Measured"]
-    assert "do not cover this method: server=Adaptive, terms=Proximal" in notes(found)[0]
-    assert record(found)["bounds"] == []
+    assert [g.title for g in finding_grids(found)] == ["Measured"]
+    assert "do not cover this method: server=Adaptive, terms=Proximal" in finding_notes(found)[0]
+    assert finding_record(found)["bounds"] == []
     assert "<h2>mixed</h2>" in render(theory_page("title", [found]))
 
 
@@ -303,7 +310,8 @@ def test_a_sample_of_clients_is_said_to_be_one():
     m = measure(quadratics(fedsls()), 2, 2, 2)
     assert m.clients == 2
     assert any(
-        "a sample of 2 of the 3 clients" in n for n in notes(Finding("x", "x", 0, fedsls(), m))
+        "a sample of 2 of the 3 clients" in n
+        for n in finding_notes(Finding("x", "x", 0, fedsls(), m))
     )
 
 

@@ -60,8 +60,8 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print the tables, write theory.json and theory.html."""
-    from fedstep.analysis.theory.study import chosen, study_theory
-    from fedstep.analysis.theory.tell import grids, notes
+    from fedstep.analysis.theory.findings import finding_grids, finding_notes
+    from fedstep.analysis.theory.study import chosen_methods, study_theory
     from fedstep.report.theory_page import write_findings
     from fedstep.run import progress
     from fedstep.study.plan import read_study
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     )
     found = study_theory(
         study,
-        chosen(study, options.method, home),
+        chosen_methods(study, options.method, home),
         study.seeds[0] if options.seed is None else options.seed,
         options.rounds,
         options.points,
@@ -87,10 +87,10 @@ def run(options: argparse.Namespace) -> None:
         console.print(
             Text(f"{each.label}   {each.spec}, seed {each.seed}", style="bold"), soft_wrap=True
         )
-        for grid in grids(each):
+        for grid in finding_grids(each):
             console.print(_table(grid))
             console.print()
-        for note in notes(each):
+        for note in finding_notes(each):
             console.print(note, style="dim", markup=False)
         console.print()
     for path in write_findings(home, study, found):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
+from fedstep.core.hessian import hessian_product
 from fedstep.core.types import Context, LiveBatch
 from fedstep.core.vec import NewState, Scalar, State, Vec, dot, lift, norm_sq, scale
 from fedstep.local.companion import Companion
@@ -194,28 +195,6 @@ class Newton(LocalSolver):
         forwards = more * (self.oracle.forwards * live + outcome.trials) + count * graph
         backwards = more * self.oracle.backwards * live + count * (graph + 2 * products)
         phi.work.add(1, int(forwards.sum()), int(backwards.sum()))
-
-
-def hessian_product(phi: Objective, x: Vec) -> Callable[[Vec], Vec]:
-    """v -> H v for the Hessian of phi at x, per client."""
-    with torch.enable_grad():
-        leaf = x.detach().requires_grad_()
-        (g,) = torch.autograd.grad(phi(leaf).sum(), leaf, create_graph=True)
-
-    def product(v: Vec) -> Vec:
-        if not g.requires_grad:  # phi is linear
-            return torch.zeros_like(v)
-        (h,) = torch.autograd.grad(
-            g,
-            leaf,
-            v,
-            retain_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-        return h
-
-    return product
 
 
 def conjugate_gradients(

@@ -7,9 +7,12 @@ from math import isfinite
 from pathlib import Path
 
 from fedstep.analysis.theory import bounds
-from fedstep.analysis.theory.tell import Finding, grids, notes
-from fedstep.analysis.theory.tell import record as finding_record
-from fedstep.analysis.theory.theorems import not_covered
+from fedstep.analysis.theory.findings import (
+    Finding,
+    finding_grids,
+    finding_notes,
+    finding_record,
+)
 from fedstep.report.chart import Chart, Series
 from fedstep.report.page import Figure, Page, Section, figure, legend_of, word_table
 from fedstep.report.render import write_page
@@ -46,7 +49,9 @@ def theory_page(title: str, findings: Sequence[Finding]) -> Page:
 
 
 def _section(finding: Finding) -> Section:
-    tables = [word_table(g.heads, g.rows, words=True, title=g.title) for g in grids(finding)]
+    tables = [
+        word_table(g.heads, g.rows, words=True, title=g.title) for g in finding_grids(finding)
+    ]
     chart = _gap_chart(finding)
     figures: tuple[Figure, ...] = ()
     if chart is not None:
@@ -56,7 +61,7 @@ def _section(finding: Finding) -> Section:
         code=finding.spec,
         words=f"Seed {finding.seed}",
         tables=tuple(tables),
-        notes=tuple(notes(finding)),
+        notes=tuple(finding_notes(finding)),
         figures=figures,
     )
 
@@ -64,14 +69,11 @@ def _section(finding: Finding) -> Section:
 def _gap_chart(finding: Finding) -> Chart | None:
     """f at the mean of the iterates against its bounds; None where no theorem or f* is at hand."""
     measured = finding.measured
-    setup = finding.setup
-    if setup is None or not_covered(finding.algorithm) or measured.best is None:
+    setup = finding.covered
+    if setup is None or measured.best is None:
         return None
     smallest = bounds.smallest_step(measured.L, setup.c, setup.start, setup.shrink)
-    kappa = measured.kappa
-    if kappa != kappa:  # not measured
-        kappa = 0.0
-    c_left = bounds.reduced_c(setup.c, kappa, setup.max_step)
+    c_left = bounds.reduced_c(setup.c, measured.noise, setup.max_step)
     rounds = list(range(1, measured.rounds + 1))
     gap = [value - measured.best.value for value in measured.curve.f_mean[1:]]
     proved = [bounds.convex(setup.c, setup.eta_g, smallest, t, measured.D2) for t in rounds]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from fedstep.analysis.theory.curvature import Function, gradient
+from fedstep.analysis.theory.curvature import Function
+from fedstep.analysis.theory.minimum import value_and_gradient
 from fedstep.core.seeds import generator
 from fedstep.core.types import Batch, Context, Output
 from fedstep.core.vec import Scalar, Vec, norm_sq
@@ -17,6 +17,14 @@ from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
 from fedstep.local.terms import L2
 from fedstep.models.flat import FlatModel
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Squared lengths of gradients at a point."""
+
+    of_mean: float  # |grad f|^2
+    mean: float  # mean over clients of |grad f_i|^2
 
 
 @dataclass(frozen=True)
@@ -34,29 +42,31 @@ class Landscape:
         population = len(task.federation)
         order = torch.randperm(population, generator=generator(task.seed, "theory")).tolist()
         clients = tuple(sorted(order[:most]))
-        weights = task.algorithm.weighting(torch.tensor([task.federation.size(c) for c in clients]))
-        return Landscape(
-            task, task.model.evaluating(), clients, tuple((weights / weights.sum()).tolist())
-        )
+        sizes = torch.tensor([task.federation.size(client) for client in clients])
+        weights = task.algorithm.weighting(sizes)
+        shares = weights / weights.sum()
+        return Landscape(task, task.model.evaluating(), clients, tuple(shares.tolist()))
+
+    @property
+    def terms(self) -> tuple[L2, ...]:
+        """The method's terms that are part of f."""
+        return tuple(term for term in self.task.algorithm.local.terms if isinstance(term, L2))
+
+    def on(self, batch: Batch) -> Objective:
+        """The loss of any batch, with the L2 terms."""
+        context = Context(self.model.init(), self.model)
+        return Objective(context, batch, self.terms)
 
     def whole(self, client: int) -> Objective:
         """f_i as an objective on one batch of all its samples."""
         return self.on(self._samples(self.task.federation.parts[client]))
 
-    def _samples(self, index: Tensor) -> Batch:
-        federation = self.task.federation
-        fields: tuple[Tensor, ...] = tuple(f[index] for f in federation.fields)
-        fields = fields if federation.transform is None else federation.transform(fields, None)
-        return Batch(fields, torch.tensor(1.0, dtype=torch.float64), torch.tensor(0))
-
-    def on(self, batch: Batch) -> Objective:
-        """The loss of any batch, with the L2 terms."""
-        return Objective(Context(self.model.init(), self.model), batch, self.terms)
-
-    @property
-    def terms(self) -> tuple[L2, ...]:
-        """The method's terms that are part of f."""
-        return tuple(t for t in self.task.algorithm.local.terms if isinstance(t, L2))
+    def first_batch(self, client: int) -> Batch:
+        """A client's first batch of the first round."""
+        index = self.task.batches(client, 0)[0]
+        seed = torch.tensor(self.task.step_seed(client, 0, 0))
+        share = torch.tensor(len(index) / self.task.federation.size(client))
+        return self.task.gather(index, share, seed, None, self.model.init())
 
     def loss(self, client: int) -> Function:
         """f_i."""
@@ -70,19 +80,16 @@ class Landscape:
         """f_i(x) of every client, in one pass over all samples where the model has a loss for each."""
         batch, owner = self._pool
         losses, _ = self.model.values(x, batch)
-        if losses.dim() == 0:  # a mean already: client by client
-            return torch.stack([self.loss(c)(x) for c in self.clients])
-        losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+        # a mean already: client by client
+        if losses.dim() == 0:
+            return torch.stack([self.loss(client)(x) for client in self.clients])
+        if losses.dim() > 1:
+            losses = losses.flatten(1).mean(1)
         sums = torch.zeros(len(self.clients), dtype=losses.dtype).index_add(0, owner, losses)
-        extra = [t(x, Output(sums), batch, self.on(batch).ctx) for t in self.terms]
-        return sum(extra, sums / torch.bincount(owner))
-
-    @cached_property
-    def _pool(self) -> tuple[Batch, Tensor]:
-        """All samples, and which client each is of."""
-        parts = [self.task.federation.parts[c] for c in self.clients]
-        owner = torch.cat([torch.full_like(part, i) for i, part in enumerate(parts)])
-        return self._samples(torch.cat(parts)), owner
+        means = sums / torch.bincount(owner)
+        context = self.on(batch).ctx
+        extra = [term(x, Output(sums), batch, context) for term in self.terms]
+        return sum(extra, means)
 
     def losses(self, x: Vec) -> Tensor:
         """f_i(x) of every client, without a gradient."""
@@ -97,17 +104,28 @@ class Landscape:
         """The weighted mean over clients."""
         return (torch.tensor(self.weights, dtype=each.dtype) * each).sum()
 
-    def slopes(self, x: Vec) -> tuple[float, float]:
-        """|grad f(x)|^2 and the mean over clients of |grad f_i(x)|^2."""
-        total, squares = torch.zeros_like(x, dtype=torch.float64), list[float]()
+    def slopes(self, x: Vec) -> Slopes:
+        """How steep f and the clients' functions are at x."""
+        total = torch.zeros_like(x, dtype=torch.float64)
+        squares: list[float] = []
         for client, weight in zip(self.clients, self.weights, strict=True):
-            g = gradient(self.loss(client), x)[1].double()
-            total = total + weight * g
-            squares.append(float(norm_sq(g)))
-        return float(norm_sq(total)), float(
-            self.average(torch.tensor(squares, dtype=torch.float64))
-        )
+            _, g = value_and_gradient(self.loss(client), x)
+            precise = g.double()
+            total = total + weight * precise
+            squares.append(float(norm_sq(precise)))
+        mean = self.average(torch.tensor(squares, dtype=torch.float64))
+        return Slopes(of_mean=float(norm_sq(total)), mean=float(mean))
 
-    def few(self, number: int) -> Sequence[int]:
-        """Some of the clients, for what is costly."""
-        return self.clients[:number]
+    def _samples(self, index: Tensor) -> Batch:
+        federation = self.task.federation
+        fields: tuple[Tensor, ...] = tuple(f[index] for f in federation.fields)
+        if federation.transform is not None:
+            fields = federation.transform(fields, None)
+        return Batch(fields, torch.tensor(1.0, dtype=torch.float64), torch.tensor(0))
+
+    @cached_property
+    def _pool(self) -> tuple[Batch, Tensor]:
+        """All samples, and which client each is of."""
+        parts = [self.task.federation.parts[client] for client in self.clients]
+        owner = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
+        return self._samples(torch.cat(parts)), owner

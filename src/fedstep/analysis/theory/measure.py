@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from math import inf, nan, sqrt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from typing import TypeAlias
 
 import torch
 
 from fedstep.algorithm import Broadcast, Server
-from fedstep.analysis.theory.curvature import DENSE, Minimum, Spectrum, minimise, spectrum
+from fedstep.analysis.theory.curvature import DENSE, Function, spectrum
 from fedstep.analysis.theory.landscape import Landscape
-from fedstep.analysis.theory.watch import Seen, Sums, Watching
+from fedstep.analysis.theory.measured import Gaps, IterateCurve, Measured, VisitedPoint
+from fedstep.analysis.theory.minimum import Minimum, minimise
+from fedstep.analysis.theory.step_sums import StepSums
+from fedstep.analysis.theory.watch import NotedStep, Watching
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch
 from fedstep.core.vec import Vec, norm_sq
 from fedstep.execute.store import Store
 from fedstep.local.directions import Steepest
@@ -26,127 +28,24 @@ from fedstep.steps.references import Current
 from fedstep.steps.search import LineSearch
 
 COSTLY = 10  # clients that are asked for curvature and minimum where the model is not tiny
-Rounds = Iterable[tuple[Server, RoundReport]]
+SMALL = 20_000  # parameters up to which the minimum of f is looked for
+Rounds: TypeAlias = Iterable[tuple[Server, RoundReport]]
 
 
 @dataclass(frozen=True)
-class Point:
-    """The server's model before a round (or after the last), and what the clients' functions are there."""
+class Backtracking:
+    """What of a search the sums over steps need."""
 
-    round: int
-    slope: float  # |grad f|^2
-    slopes: float  # mean |grad f_i|^2
-    clients: tuple[Spectrum, ...] = ()
-    batches: tuple[Spectrum, ...] = ()
-    mean: Spectrum | None = None
+    c: float  # NaN: not an Armijo search
+    shrink: float  # between two trials along the negative gradient; 0: none
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A number for every round: f(w_t), f of the mean of w_0 .. w_{t-1}, |w_t - w*|^2, and the server's steps."""
+class Descent:
+    """The value of a function at a point, and the lowest one found from there."""
 
-    f: list[float] = field(default_factory=list)
-    f_mean: list[float] = field(default_factory=list)
-    distance: list[float] = field(default_factory=list)
-    eta_g: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """All that was measured of one run; `best` is the lowest point found of f, None where it was not looked for."""
-
-    rounds: int
-    steps: int  # K
-    population: int
-    clients: int  # that f is the mean of
-    linear: bool  # predictions are linear in the parameters
-    full_rounds: bool  # all clients in every round
-    full_gradients: bool  # every batch holds all samples of its client
-    points: tuple[Point, ...]
-    looks: tuple[Sums, ...]
-    curve: Curve
-    best: Minimum | None
-    least: float  # mean over some clients of the lowest value found of f_i
-    client_gap: float  # mean over the same clients of f_i at `best` (else at the end) less that
-    batch_gap: float  # the same on single batches
-    asked: int  # clients behind the three numbers above
-    D2: float
-
-    @property
-    def smooth(self) -> dict[str, float]:
-        """The largest smoothness seen: of clients, of batches, along the steps, and by the searches that had to shrink."""
-        return {
-            "clients": max((s.high for p in self.points for s in p.clients), default=nan),
-            "batches": max((s.high for p in self.points for s in p.batches), default=nan),
-            "steps": max((look.smooth for look in self.looks), default=nan),
-            "searches": max((look.forced for look in self.looks if look.forced), default=nan),
-        }
-
-    @property
-    def L(self) -> float:
-        return max((v for v in self.smooth.values() if v == v), default=nan)
-
-    @property
-    def lowest(self) -> float:
-        """The smallest curvature of a client or batch."""
-        return min((s.low for p in self.points for s in (*p.clients, *p.batches)), default=nan)
-
-    @property
-    def lowest_mean(self) -> float:
-        """The smallest curvature of f."""
-        return min((p.mean.low for p in self.points if p.mean), default=nan)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the curvatures are those of whole Hessians."""
-        return all(s.exact for p in self.points for s in (*p.clients, *p.batches))
-
-    @property
-    def constant(self) -> bool:
-        """Whether every client has the same curvatures at all points, as a quadratic has."""
-        ends = [[(s.low, s.high) for s in p.clients] for p in self.points if p.clients]
-        close = 1e-7 * max(self.L, 1e-300)
-        same = (
-            abs(a - b) <= close
-            for later in ends[1:]
-            for x, y in zip(ends[0], later, strict=True)
-            for a, b in zip(x, y, strict=True)
-        )
-        return self.exact and len(ends) > 1 and all(same)
-
-    @property
-    def kappa(self) -> float:
-        return max((look.kappa for look in self.looks if look.kappa == look.kappa), default=nan)
-
-    @property
-    def B(self) -> float:
-        """The smallest B with mean |grad f_i|^2 <= B^2 |grad f|^2 at the points."""
-        ratios = [
-            sqrt(p.slopes / p.slope) if p.slope > 0 else inf
-            for p in self.points
-            if p.slopes > 1e-24
-        ]
-        return max(ratios, default=nan)
-
-    @property
-    def G(self) -> float:
-        """The smallest G with mean |grad f_i|^2 <= G^2 + |grad f|^2 at the points."""
-        return max((sqrt(max(p.slopes - p.slope, 0.0)) for p in self.points), default=nan)
-
-    @property
-    def failed(self) -> int:
-        return sum(look.failed for look in self.looks)
-
-    @property
-    def rises(self) -> int:
-        """Rounds after which f was higher."""
-        f = self.curve.f
-        return sum(b > a for a, b in pairwise(f))
-
-    @property
-    def floor(self) -> float:
-        """The least batch loss seen."""
-        return min((look.floor for look in self.looks), default=nan)
+    start: float
+    lowest: float
 
 
 def measure(
@@ -160,73 +59,98 @@ def measure(
     for name, value in (("rounds", rounds), ("points", points), ("clients", most)):
         if value < 1:
             raise InputError(f"--{name} {value}: give at least 1")
-    task, land = sim.task, Landscape.of(sim.task, most)
-    when = sorted({round(i * (rounds - 1) / max(points - 1, 1)) for i in range(points)})
+    task = sim.task
+    land = Landscape.of(task, most)
     start = task.model.init()
-    best = minimise(land.mean, start) if _worth(land) else None
-    looks = {r: Sums(r) for r in when}
-    c, shrink = _armijo(task.algorithm.local)
-
-    def look(client: int, sent: Broadcast, notes: list[Seen]) -> None:
-        looks[sent.round].add(land.whole(client).batch, sent.x, notes, c, shrink)
-
-    watching = replace(
-        sim,
-        executor=Watching(sim.executor, frozenset(when), look),
-        every=rounds,
-        train=False,
-        test=None,
-    )
-    found, curve, x = list[Point](), Curve(), start
-    for x in _walk(
-        show(replace(watching, heldout=None).run(watching.begin(rounds), Store(), rounds)),
-        start,
-        land,
-        best,
-        curve,
-    ):
+    best = None
+    if land.model.linear or land.model.dim <= SMALL:
+        best = minimise(land.mean, start)
+    when = _watched_rounds(rounds, points)
+    looks = {number: StepSums(number) for number in when}
+    watched = _watching(sim, land, looks, rounds)
+    series = show(watched.run(watched.begin(rounds), Store(), rounds))
+    curve = IterateCurve()
+    visited: list[VisitedPoint] = []
+    x = start
+    # curvature is costly: of a large model at the beginning, in the middle and at the end only
+    curved_rounds = (0, when[len(when) // 2], rounds)
+    for x in _walk(series, start, land, best, curve):
         t = len(curve.f) - 1
         if t in looks or t == rounds:
-            found.append(
-                _point(
-                    land, x, t, land.model.dim <= DENSE or t in (0, when[len(when) // 2], rounds)
-                )
-            )
-    least, client_gap, batch_gap, asked = _gaps(land, x, best)
-    sizes = [task.federation.size(i) for i in range(len(task.federation))]
+            curved = land.model.dim <= DENSE or t in curved_rounds
+            visited.append(_visit(land, x, t, curved))
+    sizes = [task.federation.size(client) for client in range(len(task.federation))]
     return Measured(
         rounds=rounds,
-        steps=max(task.plan.length(n) for n in sizes),
+        steps=max(task.plan.length(size) for size in sizes),
         population=len(sizes),
         clients=len(land.clients),
         linear=land.model.linear,
         full_rounds=sim.per_round == len(sizes),
         full_gradients=task.plan.batch >= max(sizes),
-        points=tuple(found),
+        points=tuple(visited),
         looks=tuple(looks.values()),
         curve=curve,
         best=best,
-        least=least,
-        client_gap=client_gap,
-        batch_gap=batch_gap,
-        asked=asked,
+        gaps=_gaps(land, x, best),
         D2=curve.distance[0],
     )
 
 
+def _watched_rounds(rounds: int, points: int) -> list[int]:
+    """The first, the last and others evenly between them."""
+    return sorted({round(i * (rounds - 1) / max(points - 1, 1)) for i in range(points)})
+
+
+def _watching(
+    sim: Simulation,
+    land: Landscape,
+    looks: dict[int, StepSums],
+    rounds: int,
+) -> Simulation:
+    """The same run, whose local steps are summed up in the rounds of `looks`; nothing else is evaluated."""
+    search = _backtracking(sim.task.algorithm.local)
+
+    def look(client: int, sent: Broadcast, notes: list[NotedStep]) -> None:
+        looks[sent.round].add(
+            whole=land.whole(client).batch,
+            anchor=sent.x,
+            notes=notes,
+            c=search.c,
+            shrink=search.shrink,
+        )
+
+    return replace(
+        sim,
+        executor=Watching(sim.executor, frozenset(looks), look),
+        every=rounds,
+        train=False,
+        test=None,
+        heldout=None,
+    )
+
+
 def _walk(
-    rows: Rounds, start: Vec, land: Landscape, best: Minimum | None, curve: Curve
+    rows: Rounds,
+    start: Vec,
+    land: Landscape,
+    best: Minimum | None,
+    curve: IterateCurve,
 ) -> Iterator[Vec]:
     """w_0, w_1, ...; each is noted in the curve before it is yielded."""
 
     def note(x: Vec) -> None:
+        distance = nan
+        if best is not None:
+            distance = float(norm_sq((x - best.x).double()))
         curve.f.append(land.value(x))
-        curve.distance.append(nan if best is None else float(norm_sq((x - best.x).double())))
+        curve.distance.append(distance)
 
     note(start)
     curve.f_mean.append(nan)
     yield start
-    x, mean = start, torch.zeros_like(start)
+    x = start
+    mean = torch.zeros_like(start)
     for t, (server, row) in enumerate(rows):
         mean = mean + (x - mean) / (t + 1)
         x = server.x
@@ -236,67 +160,76 @@ def _walk(
         yield x
 
 
-def _worth(land: Landscape) -> bool:
-    """Whether the minimum of f can be looked for: a linear model, or one that is small."""
-    return land.model.linear or land.model.dim <= 20_000
-
-
-def _armijo(local: LocalSolver) -> tuple[float, float]:
-    """c, and the factor between two trials along the negative gradient (0: none)."""
+def _backtracking(local: LocalSolver) -> Backtracking:
     step = local.step
     if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
-        return nan, 0.0
-    grid = isinstance(local.direction, Steepest) and isinstance(step.reference, Current)
-    grid = (
-        grid and not step.largest and step.proposal is None
-    )  # other proposals shrink by factors of their own
-    return step.condition.c, step.shrink if grid else 0.0
+        return Backtracking(nan, 0.0)
+    from_here = isinstance(local.direction, Steepest) and isinstance(step.reference, Current)
+    # other proposals shrink by factors of their own
+    on_grid = not step.largest and step.proposal is None
+    if not (from_here and on_grid):
+        return Backtracking(step.condition.c, 0.0)
+    return Backtracking(step.condition.c, step.shrink)
 
 
-def _asked(land: Landscape) -> tuple[int, ...]:
-    return tuple(land.clients if land.model.dim <= DENSE else land.few(COSTLY))
+def _costly_clients(land: Landscape) -> Sequence[int]:
+    """Those that are asked for curvature and minimum."""
+    if land.model.dim <= DENSE:
+        return land.clients
+    return land.clients[:COSTLY]
 
 
-def _batch(land: Landscape, client: int) -> Batch:
-    """A client's first batch of the first round."""
-    task, x = land.task, land.model.init()
-    index = task.batches(client, 0)[0]
-    seed = torch.tensor(task.step_seed(client, 0, 0))
-    return task.gather(
-        index, torch.tensor(len(index) / task.federation.size(client)), seed, None, x
+def _visit(land: Landscape, x: Vec, t: int, curved: bool) -> VisitedPoint:
+    clients: Sequence[int] = ()
+    if curved:
+        clients = _costly_clients(land)
+    # a client with too few samples for a batch has none
+    with_batches = [c for c in clients if land.task.plan.length(land.task.federation.size(c))]
+    mean = None
+    if land.model.dim <= DENSE:
+        mean = spectrum(land.mean, x)
+    slopes = land.slopes(x)
+    return VisitedPoint(
+        round=t,
+        slope=slopes.of_mean,
+        slopes=slopes.mean,
+        clients=tuple(spectrum(land.loss(c), x, c) for c in clients),
+        batches=tuple(spectrum(land.on(land.first_batch(c)), x, c) for c in with_batches),
+        mean=mean,
     )
 
 
-def _point(land: Landscape, x: Vec, t: int, curved: bool) -> Point:
-    asked = _asked(land) if curved else ()
-    clients = tuple(spectrum(land.loss(c), x, c) for c in asked)
-    batches = tuple(
-        spectrum(land.on(_batch(land, c)), x, c)
-        for c in asked
-        if land.task.plan.length(land.task.federation.size(c))
-    )
-    mean = spectrum(land.mean, x) if land.model.dim <= DENSE else None
-    return Point(t, *land.slopes(x), clients, batches, mean)
-
-
-def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> tuple[float, float, float, int]:
+def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> Gaps:
     """Mean of the clients' lowest values; how far they are above it at one common point; the same for batches."""
-    asked, at = _asked(land), end if best is None else best.x
-    sizes = land.task.algorithm.weighting(
-        torch.tensor([land.task.federation.size(c) for c in asked])
+    clients = _costly_clients(land)
+    at = end
+    if best is not None:
+        at = best.x
+    lowest: list[float] = []
+    client_gaps: list[float] = []
+    batch_gaps: list[float] = []
+    for client in clients:
+        whole = _descend(land.loss(client), at)
+        batch = _descend(land.on(land.first_batch(client)), at)
+        lowest.append(whole.lowest)
+        client_gaps.append(whole.start - whole.lowest)
+        batch_gaps.append(batch.start - batch.lowest)
+    sizes = torch.tensor([land.task.federation.size(client) for client in clients])
+    weights = land.task.algorithm.weighting(sizes)
+    shares = weights / weights.sum()
+
+    def mean(values: list[float]) -> float:
+        return float((shares * torch.tensor(values, dtype=torch.float64)).sum())
+
+    return Gaps(
+        least=mean(lowest),
+        client=mean(client_gaps),
+        batch=mean(batch_gaps),
+        clients=len(clients),
     )
-    least, clients, batches = [], [], []
-    for c in asked:
-        f, own = land.loss(c), land.on(_batch(land, c))
-        with torch.no_grad():
-            here, there = float(f(at)), float(own(at))
-        lowest = min(minimise(f, at).value, here)
-        least.append(lowest)
-        clients.append(here - lowest)
-        batches.append(there - min(minimise(own, at).value, there))
-    weights = sizes / sizes.sum()
-    averages = [
-        float((weights * torch.tensor(v, dtype=torch.float64)).sum())
-        for v in (least, clients, batches)
-    ]
-    return averages[0], averages[1], averages[2], len(asked)
+
+
+def _descend(f: Function, x: Vec) -> Descent:
+    with torch.no_grad():
+        start = float(f(x))
+    return Descent(start, min(minimise(f, x).value, start))

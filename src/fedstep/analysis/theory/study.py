@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
 
+from fedstep.analysis.theory.findings import Finding
 from fedstep.analysis.theory.measure import Rounds, measure
-from fedstep.analysis.theory.tell import Finding
 from fedstep.core.errors import InputError, unknown
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
@@ -17,45 +18,28 @@ from fedstep.study.choices import read_choices
 from fedstep.study.plan import Job, Method, Study
 from fedstep.study.work import simulation
 
+USUAL_ROUNDS = 30  # at most, where their number is not given: looking is slow
 
-def chosen(study: Study, wanted: Sequence[str], home: Path) -> list[tuple[str, str]]:
-    """Labels and specs: those asked for, by label or as a call; else every line search, else the first method."""
+
+@dataclass(frozen=True)
+class ChosenMethod:
+    """A method to look at, without a grid."""
+
+    label: str
+    spec: str
+
+
+def chosen_methods(study: Study, wanted: Sequence[str], home: Path) -> list[ChosenMethod]:
+    """Those asked for, by label or as a call; else every line search, else the first method."""
     if wanted:
         return [_named(study, name, home) for name in wanted]
-    searching = [
-        m for m in study.methods if not m.grid and isinstance(build(m.spec).local.step, LineSearch)
-    ]
-    return [_ready(m, home) for m in searching or study.methods[:1]]
-
-
-def _named(study: Study, name: str, home: Path) -> tuple[str, str]:
-    labels = {m.label: m for m in study.methods}
-    if name in labels:
-        return _ready(labels[name], home)
-    try:
-        build(name)
-    except InputError as error:
-        if "(" in name:
-            raise
-        raise InputError(
-            f"--method {name}: {unknown('label', name, list(labels))}, or give a call"
-        ) from error
-    return name, name
-
-
-def _ready(method: Method, home: Path) -> tuple[str, str]:
-    if not method.grid:
-        return method.label, method.spec
-    if not (home / "tuning.json").exists():
-        raise InputError(
-            f"method {method.label} has a grid and is not tuned yet: fedstep tune first, or give --method a call"
-        )
-    return method.label, read_choices(home)[method.label].spec
+    searching = [method for method in study.methods if not method.grid and _searches(method)]
+    return [_tuned(method, home) for method in searching or study.methods[:1]]
 
 
 def study_theory(
     study: Study,
-    methods: Iterable[tuple[str, str]],
+    methods: Iterable[ChosenMethod],
     seed: int,
     rounds: int | None,
     points: int,
@@ -65,10 +49,50 @@ def study_theory(
 ) -> list[Finding]:
     """Run each method and measure."""
     torch.set_num_threads(1)
-    found = []
-    for label, spec in methods:
-        sim, _ = simulation(Job(study.setting, spec, seed), data)
-        total = min(study.setting.rounds, 30) if rounds is None else rounds
-        got = measure(sim, total, points, clients, partial(show, label, total))
-        found.append(Finding(label, spec, seed, sim.task.algorithm, got))
-    return found
+    if rounds is None:
+        rounds = min(study.setting.rounds, USUAL_ROUNDS)
+    findings = []
+    for method in methods:
+        sim, _ = simulation(Job(study.setting, method.spec, seed), data)
+        measured = measure(sim, rounds, points, clients, partial(show, method.label, rounds))
+        findings.append(
+            Finding(
+                label=method.label,
+                spec=method.spec,
+                seed=seed,
+                algorithm=sim.task.algorithm,
+                measured=measured,
+            )
+        )
+    return findings
+
+
+def _searches(method: Method) -> bool:
+    return isinstance(build(method.spec).local.step, LineSearch)
+
+
+def _named(study: Study, name: str, home: Path) -> ChosenMethod:
+    labels = {method.label: method for method in study.methods}
+    if name in labels:
+        return _tuned(labels[name], home)
+    try:
+        build(name)
+    except InputError as error:
+        # a call was meant: its own message says what is wrong with it
+        if "(" in name:
+            raise
+        raise InputError(
+            f"--method {name}: {unknown('label', name, list(labels))}, or give a call"
+        ) from error
+    return ChosenMethod(name, name)
+
+
+def _tuned(method: Method, home: Path) -> ChosenMethod:
+    if not method.grid:
+        return ChosenMethod(method.label, method.spec)
+    if not (home / "tuning.json").exists():
+        raise InputError(
+            f"method {method.label} has a grid and is not tuned yet: "
+            "fedstep tune first, or give --method a call"
+        )
+    return ChosenMethod(method.label, read_choices(home)[method.label].spec)
