@@ -20,9 +20,9 @@ from typing import Any, get_args
 
 from fedstep import authors, corrections, local, server, steps, zoo
 from fedstep.algorithm import Algorithm
+from fedstep.core.annotations import accepts, hints
 from fedstep.core.calls import Language
 from fedstep.core.errors import InputError
-from fedstep.core.fits import accepts, hints
 from fedstep.local.solver import LocalSolver
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts

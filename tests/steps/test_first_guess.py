@@ -16,13 +16,14 @@ from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
+from fedstep.optim import Searching
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.proposals import Parabola
 from fedstep.steps.resets import Fitted, Keep
 from fedstep.steps.search import LineSearch
-from fedstep.steps.trial import aimed
+from fedstep.steps.trial import SearchResult, aimed
 
 
 def quadratics(*curvatures: float) -> tuple[FunctionModel, Federation]:
@@ -75,16 +76,28 @@ def test_a_step_grows_by_no_more_than_the_factor():
 def test_the_fitted_mean_forgets():
     reset = Fitted(0.5, memory=0.5)
     state = {"log": torch.tensor(2.0).log()}
-    from fedstep.steps.trial import SearchResult
-
-    took = SearchResult(
-        torch.tensor(1), torch.tensor(8.0), torch.tensor(0.5)
-    )  # the fitted step is 8 itself
+    seen = torch.tensor(False)
+    # the fitted step is 8 itself
+    took = SearchResult(torch.tensor(1), torch.tensor(8.0), torch.tensor(0.5), seen)
     assert reset.after(took, state)["log"].exp() == pytest.approx(4.0)
     first = reset.after(took, {"log": torch.tensor(torch.nan)})["log"].exp()
     assert first == pytest.approx(8.0)
-    failed = SearchResult(torch.tensor(9), torch.tensor(0.0), torch.tensor(torch.nan))
+    failed = SearchResult(torch.tensor(9), torch.tensor(0.0), torch.tensor(torch.nan), seen)
     assert torch.isnan(reset.after(failed, state)["log"])
+    null = replace(took, null=torch.tensor(True))
+    assert reset.after(null, state)["log"].exp() == pytest.approx(16.0)
+
+
+def test_steps_do_not_dive_where_the_loss_changes_only_within_rounding():
+    weight = torch.nn.Parameter(torch.ones(1))
+    search = LineSearch(Armijo(1e-4), Fitted(0.3), start=0.5, max_step=4.0)
+    optimizer = Searching([weight], search)
+    sizes = []
+    for _ in range(8):
+        optimizer.step(lambda: 1 + 1e-6 * (weight**2).sum())  # 1 in float32
+        sizes.append(optimizer.param_groups[0]["lr"])
+    assert sizes[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert sizes[-1] == 4.0
 
 
 def test_a_search_that_begins_far_too_long_needs_few_trials():

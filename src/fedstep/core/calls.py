@@ -1,4 +1,7 @@
-"""Text that names a thing and its settings, `fedsls(c=0.1)`: calls of known makers and literals, nothing else is run."""
+"""Text that names a thing and its settings, `fedsls(c=0.1)`.
+
+Calls of known makers and literals; nothing else is run.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,21 @@ from dataclasses import dataclass, is_dataclass
 from math import inf
 from typing import Any, TypeAlias
 
+from fedstep.core.annotations import accepts, bracketed, hints, kind
 from fedstep.core.errors import InputError, unknown
-from fedstep.core.fits import accepts, bracketed, hints, kind
 
 Makers: TypeAlias = Mapping[str, Callable[..., Any]]
+
+# A text that a user typed must end in one clear line, however deep or broken it is.
+UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class Language:
-    """What may be written: a call of a maker, whose arguments are numbers, strings, calls of parts, or tuples and lists of these.
+    """What may be written: a call of a maker.
 
-    `kind` and `example` (a call) and `part` (an example of a part) are for the messages.
+    Its arguments are numbers, strings, calls of parts, or tuples and lists of these. `kind` and
+    `example` (a call) and `part` (an example of a part) are for the messages.
     """
 
     kind: str
@@ -32,7 +39,7 @@ class Language:
         """The thing that a text names; a bare name is a call without arguments."""
         try:
             tree = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except UNREADABLE:
             raise InputError(
                 f"{text!r} is not a {self.kind}: write a name or a call such as {self.example}"
             ) from None
@@ -51,67 +58,78 @@ class Language:
             return ast.unparse(tree), {}
         if tree.args:
             raise InputError(f"{text!r}: name every argument, as in {self.example}")
-        return ast.unparse(tree.func), {
-            str(k.arg): self._value(k.value, text) for k in tree.keywords
-        }
+        arguments = {}
+        for keyword in tree.keywords:
+            arguments[str(keyword.arg)] = self._value(keyword.value, text)
+        return ast.unparse(tree.func), arguments
 
     def _value(self, tree: ast.expr, text: str) -> Any:
         if isinstance(tree, ast.Call):
-            name, arguments = self._call(tree, text)
-            if name not in self.parts:
-                raise InputError(unknown("part", name, list(self.parts)))
-            return make(self.parts[name], name, arguments, self.parts)
-        if isinstance(tree, ast.Tuple | ast.List):
-            items = [self._value(item, text) for item in tree.elts]
-            return tuple(items) if isinstance(tree, ast.Tuple) else items
+            return self._part(tree, text)
+        if isinstance(tree, ast.Tuple):
+            return tuple(self._value(item, text) for item in tree.elts)
+        if isinstance(tree, ast.List):
+            return [self._value(item, text) for item in tree.elts]
         if isinstance(tree, ast.Name) and tree.id == "inf":
             return inf
         try:
             return ast.literal_eval(tree)
-        except (ValueError, TypeError, RecursionError, MemoryError):
+        except UNREADABLE:
             raise InputError(
                 f"{text!r}: {ast.unparse(tree)} is not a number or a part such as {self.part}"
             ) from None
 
+    def _part(self, tree: ast.Call, text: str) -> Any:
+        name, arguments = self._call(tree, text)
+        if name not in self.parts:
+            raise InputError(unknown("part", name, list(self.parts)))
+        return make(self.parts[name], name, arguments, self.parts)
+
 
 def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], parts: Makers) -> Any:
     """Call a maker; an argument it does not have, or one that cannot be used, is one line."""
-    known, kinds = inspect.signature(maker).parameters, hints(maker)
-    arguments = {n: bracketed(kinds.get(n), v) for n, v in arguments.items()}
+    known = inspect.signature(maker).parameters
+    kinds = hints(maker)
+    given = {}
     for argument, value in arguments.items():
+        given[argument] = bracketed(kinds.get(argument), value)
+
+    for argument, value in given.items():
         if argument not in known:
             raise InputError(unknown(f"argument of {name}", argument, list(known)))
-        if argument in kinds and not accepts(
-            kinds[argument], value
-        ):  # would be found out only when it is used
-            raise InputError(
-                f"{name}({argument}={value!r}): give {_remedy(kinds[argument], known[argument].default, parts)}"
-            )
-    for argument, wanted in known.items():
-        if wanted.default is wanted.empty and argument not in arguments:
-            raise InputError(
-                f"{name}(): {argument} is missing; give {_remedy(kinds.get(argument), None, parts)}"
-            )
+        # without this the mistake would be noticed only when the part is used
+        if argument in kinds and not accepts(kinds[argument], value):
+            remedy = _remedy(kinds[argument], known[argument].default, parts)
+            raise InputError(f"{name}({argument}={value!r}): give {remedy}")
+    for argument, parameter in known.items():
+        if parameter.default is parameter.empty and argument not in given:
+            remedy = _remedy(kinds.get(argument), None, parts)
+            raise InputError(f"{name}(): {argument} is missing; give {remedy}")
     try:
-        return maker(**arguments)
+        return maker(**given)
     except TypeError as error:
         raise InputError(f"{name}: {error}") from None
 
 
 def _remedy(hint: Any, default: object, parts: Makers) -> str:
     """What to give instead: the kind, and the parts that are of it."""
-    fitting = [
-        n
-        for n, p in parts.items()
-        if inspect.isclass(p) and accepts(hint, bracketed(hint, _blank(p)))
-    ]
-    if not fitting or hint is None:
-        return "it" if hint is None else kind(hint)
-    example = type(default).__name__ if is_dataclass(default) else fitting[0]
-    number = "a number, or " if accepts(hint, 1.0) else ""
-    return f"{number}a part such as {example}() ({', '.join(fitting)})"
+    if hint is None:
+        return "it"
+    fitting = [name for name, part in parts.items() if _fits(hint, part)]
+    if not fitting:
+        return kind(hint)
+    example = fitting[0]
+    if is_dataclass(default):
+        example = type(default).__name__
+    remedy = f"a part such as {example}() ({', '.join(fitting)})"
+    if accepts(hint, 1.0):
+        return f"a number, or {remedy}"
+    return remedy
 
 
-def _blank(part: type) -> object:
-    """An instance for looking at its methods only; settings are not needed for that."""
-    return object.__new__(part)
+def _fits(hint: Any, part: Callable[..., Any]) -> bool:
+    if not inspect.isclass(part):
+        return False
+    # an instance for looking at its methods only; settings are not needed for that
+    blank = object.__new__(part)
+    return accepts(hint, bracketed(hint, blank))

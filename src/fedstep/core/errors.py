@@ -8,7 +8,11 @@ class InputError(ValueError):
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
-    """What to say of a name that is not there."""
+    """The message for a name that is not there."""
+    # a cutoff of 0.5 forgives two slips in a short name and still rejects what is unrelated
     close = get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    if close:
+        hint = f"did you mean {close[0]}?"
+    else:
+        hint = f"known: {', '.join(known)}"
     return f"unknown {kind} {name!r}: {hint}"

@@ -1,4 +1,4 @@
-"""States made of parts: code reads fields, disk and wire hold one flat dictionary with dotted names."""
+"""States made of parts: fields in code, one flat dictionary with dotted names on disk and wire."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def join(**parts: State | Tensor) -> NewState:
 
 @dataclass(frozen=True, eq=False)  # tensors do not compare to one truth value
 class NestedState:
-    """Base of the states whose parts are states: a field annotated `State` is a part, any other is one tensor.
+    """Base of the states whose parts are states.
+
+    A field annotated `State` is a part, any other is one tensor:
 
         @dataclass(frozen=True)
         class SearchState(NestedState):
@@ -51,12 +53,16 @@ class NestedState:
 
         SearchState.of({"step": s, "reset.trials": t}).reset["trials"] is t
 
-    `of` takes what it has fields for and leaves the rest: one flat dictionary may serve several owners.
+    `of` takes what it has fields for and leaves the rest: one flat dictionary may serve several
+    owners.
     """
 
     @classmethod
     def of(cls, state: State) -> Self:
-        """The parts of a flat state; a part that is absent is empty, a tensor that is absent is a KeyError."""
+        """The parts of a flat state.
+
+        A part that is absent is empty, a tensor that is absent is a KeyError.
+        """
         values: dict[str, Any] = {}
         for field in fields(cls):
             if _is_part(field):

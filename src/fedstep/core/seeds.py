@@ -7,18 +7,29 @@ from operator import index
 
 import torch
 
+SEPARATOR = "\x1f"  # in no part, so that ("a", "bc") and ("ab", "c") differ
+
 
 def key(*parts: int | str) -> int:
     """A 63-bit number that depends on all parts: `key(seed, round, client, "batches")`."""
-    words = (f"str:{p}" if isinstance(p, str) else f"int:{index(p)}" for p in parts)
-    digest = blake2b("\x1f".join(words).encode(), digest_size=8).digest()
+    words = SEPARATOR.join(_word(part) for part in parts)
+    digest = blake2b(words.encode(), digest_size=8).digest()
+    # torch takes a signed 64-bit seed: the lowest bit goes, and the sign is never set
     return int.from_bytes(digest, "big") >> 1
 
 
 def generator(*parts: int | str) -> torch.Generator:
     """A fresh generator for one purpose. No global generator is ever touched.
 
-    >>> torch.rand(1, generator=generator(0, 3, "sample")) == torch.rand(1, generator=generator(0, 3, "sample"))
+    >>> one = torch.rand(1, generator=generator(0, 3, "sample"))
+    >>> one == torch.rand(1, generator=generator(0, 3, "sample"))
     tensor([True])
     """
     return torch.Generator().manual_seed(key(*parts))
+
+
+def _word(part: int | str) -> str:
+    # the kind is part of the key: 1 and "1" are different purposes
+    if isinstance(part, str):
+        return f"str:{part}"
+    return f"int:{index(part)}"

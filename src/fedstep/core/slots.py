@@ -13,8 +13,8 @@ def check_slots(owner: Any, **bases: type) -> None:
 
         check_slots(self, condition=Condition, failure=Failure)
 
-    Called in `__post_init__`: without it `LineSearch(failure=3)` would break in the middle of a run. A slot that may be
-    empty (its default is None) takes None.
+    Called in `__post_init__`: without it `LineSearch(failure=3)` would break in the middle of a
+    run. A slot that may be empty (its default is None) takes None.
     """
     defaults = {field.name: field.default for field in fields(owner)}
     for name, base in bases.items():

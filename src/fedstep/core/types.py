@@ -16,17 +16,15 @@ from fedstep.core.vec import Scalar, State, Vec
 class Batch:
     """One mini-batch of one client, or one of each client of a block (client axis first).
 
-    It is fixed before the search begins, seeds included: f, its gradient and every trial see the same samples, the same
-    augmentation and the same dropout mask.
+    It is fixed before the search begins, seeds included: f, its gradient and every trial see the
+    same samples, the same augmentation and the same dropout mask.
     """
 
-    fields: tuple[Tensor, ...]  # (..., B, *)  inputs first, targets last
-    share: Scalar  # (...)         batch size / the client's number of samples
-    seed: Tensor  # (...)         int64, for whatever is random inside the forward pass
+    fields: tuple[Tensor, ...]  # (..., B, *) inputs first, targets last
+    share: Scalar  # (...) batch size / the client's number of samples
+    seed: Tensor  # (...) int64, for whatever is random inside the forward pass
     mask: Tensor | None = None  # (..., B) True for real samples; None: all are
-    steps: Tensor | None = (
-        None  # (...) how many batches the client has in this round; None: not known
-    )
+    steps: Tensor | None = None  # (...) batches of the client in this round; None: not known
 
     @property
     def inputs(self) -> Tensor:
@@ -38,17 +36,21 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The batches of some clients of the block."""
-        mask, steps = (None if t is None else t[index] for t in (self.mask, self.steps))
         return Batch(
-            tuple(f[index] for f in self.fields), self.share[index], self.seed[index], mask, steps
+            fields=tuple(field[index] for field in self.fields),
+            share=self.share[index],
+            seed=self.seed[index],
+            mask=_rows_of(self.mask, index),
+            steps=_rows_of(self.steps, index),
         )
 
     def row(self, i: int) -> Batch:
         """The batch of one client of the block, without padding."""
-        if self.mask is None:
-            return Batch(tuple(f[i] for f in self.fields), self.share[i], self.seed[i])
-        real = self.mask[i]
-        return Batch(tuple(f[i][real] for f in self.fields), self.share[i], self.seed[i])
+        fields = [field[i] for field in self.fields]
+        if self.mask is not None:
+            real = self.mask[i]
+            fields = [field[real] for field in fields]
+        return Batch(tuple(fields), self.share[i], self.seed[i])
 
 
 # A batch, and which rows of the block still have one; None: all of them.
@@ -57,13 +59,11 @@ LiveBatch: TypeAlias = tuple[Batch, Tensor | None]
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass yields: the mean loss per client and, where the model has them, predictions and embeddings."""
+    """What a forward pass yields; predictions and embeddings where the model has them."""
 
-    loss: Scalar
+    loss: Scalar  # the mean over the batch, per client
     predictions: Tensor | None = None
-    embedding: Tensor | None = (
-        None  # (..., B, width) what enters the last layer, where it was asked for
-    )
+    embedding: Tensor | None = None  # (..., B, width) what enters the last layer, if asked for
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ class Forward(Protocol):
 
     def norm_sq(self, g: Vec, batch: Batch) -> Scalar: ...
     def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
-        """A way along x + eta d that is cheaper than a pass a trial, given the output at x; None: there is none."""
+        """A way along x + eta d that is cheaper than a pass a trial, given the output at x.
+
+        None: there is none.
+        """
         ...
 
 
@@ -151,3 +154,9 @@ class Context:
         """With values that a correction prepared for one local step, beside its memory."""
         correction = {**self.memory.correction, **values}
         return replace(self, memory=replace(self.memory, correction=correction))
+
+
+def _rows_of(values: Tensor | None, index: Tensor) -> Tensor | None:
+    if values is None:
+        return None
+    return values[index]

@@ -1,7 +1,7 @@
 """Vectors on the last axis, clients in front.
 
-A parameter vector is `(d,)` for one client and `(C, d)` for a block of C clients; a per-client number is `()` or `(C,)`.
-Code written with these few functions serves both.
+A parameter vector is `(d,)` for one client and `(C, d)` for a block of C clients; a per-client
+number is `()` or `(C,)`. Code written with these few functions serves both.
 """
 
 from __future__ import annotations
@@ -35,17 +35,24 @@ def scale(s: Scalar, a: Vec) -> Vec:
 
 def lift(s: Scalar, like: Tensor) -> Tensor:
     """Append axes to a per-client number until it broadcasts against `like` (clients in front)."""
-    return s.reshape(s.shape + (1,) * (like.dim() - s.dim()))
+    missing = like.dim() - s.dim()
+    return s.reshape(s.shape + (1,) * missing)
 
 
 def take(state: State, rows: Tensor) -> NewState:
     """The rows (clients) of every tensor of a state."""
-    return {name: value[rows] for name, value in state.items()}
+    some = {}
+    for name, value in state.items():
+        some[name] = value[rows]
+    return some
 
 
 def put(state: State, rows: Tensor, new: State) -> NewState:
     """`state` with the given rows replaced by `new`; the input is left untouched."""
-    return {name: value.index_copy(0, rows, new[name]) for name, value in state.items()}
+    after = {}
+    for name, value in state.items():
+        after[name] = value.index_copy(0, rows, new[name])
+    return after
 
 
 def prefixed(prefix: str, state: State) -> NewState:
@@ -55,9 +62,11 @@ def prefixed(prefix: str, state: State) -> NewState:
 
 def under(prefix: str, state: State) -> NewState:
     """The part of a flat dictionary that `prefixed` put under this prefix."""
-    return {
-        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
-    }
+    inside = {}
+    for name, value in state.items():
+        if name.startswith(prefix):
+            inside[name.removeprefix(prefix)] = value
+    return inside
 
 
 def finite(a: Vec) -> Tensor:

@@ -31,9 +31,9 @@ def lean_search(
 ) -> LineSearch:
     """About one trial a step: the next step is read off the parabola through the last trial.
 
-    aim 0.3 is 1.4 / curvature, well beyond the minimum along the line: steps that stay inside it lead
-    deep networks into sharper and sharper places. A long first step is cut by the parabola, not by a
-    grid.
+    aim 0.3 is 1.4 / curvature, well beyond the minimum along the line: steps that stay inside it
+    lead deep networks into sharper and sharper places. A long first step is cut by the parabola,
+    not by a grid.
     """
     return LineSearch(
         Armijo(c),
@@ -50,16 +50,16 @@ class Searching(torch.optim.Optimizer):
         for x, y in loader:
             optimizer.step(lambda: loss(model(x), y))
 
-    The closure returns the loss. It is called once with gradients and once a trial without; one that
-    calls backward itself (Lightning's do) is recognised, and each of its trials costs a backward pass
-    too. Every call sees the same random numbers (dropout), and `buffers`, if given
+    The closure returns the loss. It is called once with gradients and once a trial without; one
+    that calls backward itself (Lightning's do) is recognised, and each of its trials costs a
+    backward pass too. Every call sees the same random numbers (dropout), and `buffers`, if given
     (`model.buffers()`), are left as the first call made them.
 
-    `direction` and `move` are those of a federated client: `Momentum()`, `Preconditioned(Adam())`,
-    `Extragradient()`. One step serves all parameter groups; a group may scale its share of the
-    direction: `{"params": head, "scale": 10.0}`. `weight_decay` is decoupled, as in AdamW: the search
-    does not see it, and x <- x - eta * weight_decay * x is added to the step eta it found. `lr` in the
-    groups shows the last step taken.
+    `direction` and `move` are those of a federated client: `Momentum()`,
+    `Preconditioned(Adam())`, `Extragradient()`. One step serves all parameter groups; a group may
+    scale its share of the direction: `{"params": head, "scale": 10.0}`. `weight_decay` is
+    decoupled, as in AdamW: the search does not see it, and x <- x - eta * weight_decay * x is
+    added to the step eta it found. `lr` in the groups shows the last step taken.
     """
 
     def __init__(

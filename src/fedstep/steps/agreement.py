@@ -26,10 +26,10 @@ class AgreementStep(StepRule):
     M stays on the server.
     """
 
-    step: float = 0.1
-    rate: float = 0.01
-    memory: float = 0.5
-    max_step: float = 0.5
+    step: float = 0.1  # of the first round
+    rate: float = 0.01  # change of the logarithm at full agreement
+    memory: float = 0.5  # of the mean delta, for one round
+    max_step: float = 0.5  # no step used is longer
     intrinsic: ClassVar[bool] = True
     withheld = frozenset({"mean"})
 
@@ -53,7 +53,12 @@ class AgreementStep(StepRule):
             "mean": torch.zeros_like(x),
         }
 
-    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> NewState:
         eta = shared["log"].exp().clamp(max=self.max_step)
         return {"eta": eta.expand(x.shape[:-1])}
 
@@ -68,7 +73,12 @@ class AgreementStep(StepRule):
     ) -> tuple[Outcome, NewState]:
         return Outcome.free(state["eta"]), dict(state)
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         delta = agg.mean(agg.delta)
         agreement = cosine(delta, shared["mean"])
         return {

@@ -30,9 +30,9 @@ class Belief:
 
         cov(f(s), f(t)) = m^3 / 3 + |s - t| m^2 / 2,  m = min(s, t) + 10
 
-    The prior is an integrated Wiener process: f' is a Wiener process, so that the posterior mean is a
-    cubic spline with its knots at the observations. All is in units in which the first slope is -1
-    (Mahsereci and Hennig, 2015). Vectors have one entry per observation, float64.
+    The prior is an integrated Wiener process: f' is a Wiener process, so that the posterior mean
+    is a cubic spline with its knots at the observations. All is in units in which the first slope
+    is -1 (Mahsereci and Hennig, 2015). Vectors have one entry per observation, float64.
     """
 
     t: Tensor
@@ -76,7 +76,12 @@ class Belief:
         weights = torch.cholesky_solve(observed, factor).squeeze(-1)
         return factor, weights
 
-    def wolfe(self, t: float, c1: float, c2: float) -> float:
+    def wolfe(
+        self,
+        t: float,
+        c1: float,
+        c2: float,
+    ) -> float:
         """Probability that t satisfies the strong Wolfe conditions.
 
             a = f(0) - f(t) + c1 t f'(0) >= 0

@@ -22,10 +22,18 @@ class Cadence(ABC):
         return {}
 
     @abstractmethod
-    def __call__(self, like: Scalar, state: State) -> tuple[Tensor, NewState]:
+    def __call__(
+        self,
+        like: Scalar,
+        state: State,
+    ) -> tuple[Tensor, NewState]:
         """Which clients search now, and the new state; `like` has one entry a client."""
 
-    def after(self, step: Scalar, state: State) -> NewState:
+    def after(
+        self,
+        step: Scalar,
+        state: State,
+    ) -> NewState:
         """The state after a search that took this step."""
         return dict(state)
 
@@ -34,7 +42,11 @@ class Cadence(ABC):
 class Always(Cadence):
     """Search in every step."""
 
-    def __call__(self, like: Scalar, state: State) -> tuple[Tensor, NewState]:
+    def __call__(
+        self,
+        like: Scalar,
+        state: State,
+    ) -> tuple[Tensor, NewState]:
         everybody = torch.ones_like(like, dtype=torch.bool)
         return everybody, {}
 
@@ -50,8 +62,8 @@ class Settled(Cadence):
     at 1e-8.
     """
 
-    rarest: int = 10
-    warmup: int = 10
+    rarest: int = 10  # steps between two searches, at most
+    warmup: int = 10  # first steps, which are all searched for
 
     def __post_init__(self) -> None:
         if self.rarest < 1:
@@ -68,7 +80,11 @@ class Settled(Cadence):
             "slow": zeros + TINY,
         }
 
-    def __call__(self, like: Scalar, state: State) -> tuple[Tensor, NewState]:
+    def __call__(
+        self,
+        like: Scalar,
+        state: State,
+    ) -> tuple[Tensor, NewState]:
         steps = state["steps"] + 1
         since = state["since"] + 1
         ratio = state["fast"] / state["slow"]
@@ -82,7 +98,11 @@ class Settled(Cadence):
         }
         return due, after
 
-    def after(self, step: Scalar, state: State) -> NewState:
+    def after(
+        self,
+        step: Scalar,
+        state: State,
+    ) -> NewState:
         fast = 0.9 * state["fast"] + 0.1 * step
         slow = 0.99 * state["slow"] + 0.01 * step
         return {**state, "fast": fast, "slow": slow}

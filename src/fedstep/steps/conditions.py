@@ -19,8 +19,8 @@ from fedstep.steps.trial import Trial
 class Condition(ABC):
     """When a trial step is good.
 
-    `judge_slope` is called only where the value was accepted, and only if `asks_slope`: the slope at
-    a trial costs a forward and a backward pass.
+    `judge_slope` is called only where the value was accepted, and only if `asks_slope`: the slope
+    at a trial costs a forward and a backward pass.
     """
 
     proposal: ClassVar[Proposal] = Bisect()  # the next trial, unless the search says otherwise
@@ -31,7 +31,11 @@ class Condition(ABC):
     def __call__(self, trial: Trial) -> Tensor:
         """Judge the value at x + eta d."""
 
-    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
+    def judge_slope(
+        self,
+        trial: Trial,
+        slope: Scalar,
+    ) -> Tensor:
         """Judge the slope <grad phi(x + eta d), d> of a trial whose value was accepted."""
         return torch.zeros_like(slope, dtype=torch.int32)
 
@@ -42,12 +46,13 @@ class Armijo(Condition):
 
         f(x + eta d) <= ref + c * eta * <g, d>
 
-    ref is f(x), or what the reference slot makes of the last values. Where the decrease asked for is lost in the rounding
-    of the two values (the noise), f may rise by the noise. Needs <g, d> < 0. For an L-smooth f and d = -g the
-    accepted step is at least min(start, shrink * 2 (1 - c) / L): tests/theorems/test_armijo.py.
+    ref is f(x), or what the reference slot makes of the last values. Where the decrease asked for
+    is lost in the rounding of the two values (the noise), f may rise by the noise. Needs <g, d> <
+    0. For an L-smooth f and d = -g the accepted step is at least min(start, shrink * 2 (1 - c) /
+    L): tests/theorems/test_armijo.py.
     """
 
-    c: float = 0.1
+    c: float = 0.1  # of the decrease that the slope promises
 
     two_sided: ClassVar[bool] = False
 
@@ -66,11 +71,11 @@ class Goldstein(Condition):
 
         f(x) + (1 - c) * eta * <g, d> <= f(x + eta d) <= ref + c * eta * <g, d>
 
-    Below the left line the step is too short. For a parabola of curvature L along d = -g the accepted steps are those in
-    [2 c / L, 2 (1 - c) / L]: tests/steps/test_conditions.py.
+    Below the left line the step is too short. For a parabola of curvature L along d = -g the
+    accepted steps are those in [2 c / L, 2 (1 - c) / L]: tests/steps/test_conditions.py.
     """
 
-    c: float = 0.1
+    c: float = 0.1  # of the decrease that the slope promises
 
     proposal: ClassVar[Proposal] = Bisect(2.0)
 
@@ -93,12 +98,13 @@ class ImprovedGoldstein(Condition):
 
         mu |mu - 1| >= beta,   mu = (f(x + eta d) - f(x)) / (eta <g, d>)
 
-    That is mu in [m, 1 - m], as with Goldstein for c = m = (1 - sqrt(1 - 4 beta)) / 2, or mu >= (1 + sqrt(1 + 4 beta)) / 2: a
-    step that gains more than the slope promised is never too short. Otherwise it is too short for mu >= 1/2, else too long.
-    beta must lie in (0, 1/4); 0.02 is a choice made here.
+    That is mu in [m, 1 - m], as with Goldstein for c = m = (1 - sqrt(1 - 4 beta)) / 2, or mu >=
+    (1 + sqrt(1 + 4 beta)) / 2: a step that gains more than the slope promised is never too short.
+    Otherwise it is too short for mu >= 1/2, else too long. beta must lie in (0, 1/4); 0.02 is a
+    choice made here.
     """
 
-    beta: float = 0.02
+    beta: float = 0.02  # how far mu stays from 0 and 1
 
     proposal: ClassVar[Proposal] = Secant()
 
@@ -125,12 +131,13 @@ class Wolfe(Condition):
 
         f(x + eta d) <= ref + c * eta * <g, d>   and   <g(x + eta d), d> >= c2 * <g, d>
 
-    Where the slope is still steep the step is too short. c < c2 makes sure that good steps exist where f is bounded below.
-    c2 = 0.9 is the usual choice for directions that carry their own length, 0.1 where a precise minimiser is wanted.
+    Where the slope is still steep the step is too short. c < c2 makes sure that good steps exist
+    where f is bounded below. c2 = 0.9 is the usual choice for directions that carry their own
+    length, 0.1 where a precise minimiser is wanted.
     """
 
-    c: float = 0.1
-    c2: float = 0.9
+    c: float = 0.1  # of the decrease that the slope promises
+    c2: float = 0.9  # of the slope, that may remain
 
     proposal: ClassVar[Proposal] = Bisect(2.0)
     asks_slope: ClassVar[bool] = True
@@ -142,7 +149,11 @@ class Wolfe(Condition):
         too_long = ~trial.below(self.c)
         return too_long.int()
 
-    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
+    def judge_slope(
+        self,
+        trial: Trial,
+        slope: Scalar,
+    ) -> Tensor:
         too_short = slope < self.c2 * trial.slope
         return -too_short.int()
 
@@ -153,12 +164,12 @@ class StrongWolfe(Condition):
 
         f(x + eta d) <= ref + c * eta * <g, d>   and   |<g(x + eta d), d>| <= c2 * |<g, d>|
 
-    Where the slope is still steep downwards the step is too short, where it is steep upwards too long: between two such steps
-    there is always a good one, so the bisection cannot miss it.
+    Where the slope is still steep downwards the step is too short, where it is steep upwards too
+    long: between two such steps there is always a good one, so the bisection cannot miss it.
     """
 
-    c: float = 0.1
-    c2: float = 0.9
+    c: float = 0.1  # of the decrease that the slope promises
+    c2: float = 0.9  # of the slope, that may remain
 
     proposal: ClassVar[Proposal] = Bisect(2.0)
     asks_slope: ClassVar[bool] = True
@@ -170,14 +181,22 @@ class StrongWolfe(Condition):
         too_long = ~trial.below(self.c)
         return too_long.int()
 
-    def judge_slope(self, trial: Trial, slope: Scalar) -> Tensor:
+    def judge_slope(
+        self,
+        trial: Trial,
+        slope: Scalar,
+    ) -> Tensor:
         steep = self.c2 * trial.slope
         too_long = slope > -steep
         too_short = slope < steep
         return too_long.int() - too_short.int()
 
 
-def _check_order(condition: Condition, c: float, c2: float) -> None:
+def _check_order(
+    condition: Condition,
+    c: float,
+    c2: float,
+) -> None:
     # only with c < c2 is there a good step wherever f is bounded below
     if not 0 < c < c2 < 1:
         raise InputError(

@@ -22,11 +22,11 @@ class DistanceOverGradients(StepRule):
     (`carry`), or a client would never leave the tiny first steps.
     """
 
-    reach: float = 1e-6
-    scale: float = 1.0
-    eps: float = 1e-8
-    first: float | None = None
-    carry: bool = True
+    reach: float = 1e-6  # first distance, relative to 1 + |x_0|
+    scale: float = 1.0  # of all steps; 1 in the paper
+    eps: float = 1e-8  # under the root: a first gradient of 0 divides by it
+    first: float | None = None  # a first step of this size instead of the reach
+    carry: bool = True  # the distance is that of the client's whole life
 
     def __post_init__(self) -> None:
         for name in ("reach", "scale", "eps"):

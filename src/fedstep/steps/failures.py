@@ -68,8 +68,8 @@ class Nudge(Failure):
 class LastTrial(Failure):
     """Stay at the last trial, good or not, as the SLS program does under Goldstein's conditions.
 
-    What it remembers is the trial that would have come next. A last trial whose loss was not finite
-    is not taken.
+    What it remembers is the trial that would have come next. A last trial whose loss was not
+    finite is not taken.
     """
 
     def __call__(self, search: FailedSearch) -> Fallback:

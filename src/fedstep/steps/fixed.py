@@ -66,9 +66,9 @@ class Schedule(StepRule):
     """
 
     step: float = 0.1
-    decay: float = 1.0
-    warmup: int = 1
-    floor: float = 0.0
+    decay: float = 1.0  # factor from one round to the next
+    warmup: int = 1  # rounds of linear growth
+    floor: float = 0.0  # no step is shorter
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -18,13 +18,13 @@ class FrankWolfe(StepRule):
         eta = step * clip((f - step <g, r>) / (step |g|^2 + eps), 0, 1),  r = weight x
 
     f is the loss without its regulariser; weight is that of the decoupled decay (the move
-    `Decayed`). The formula is exact for a hinge loss of a linear model. For a loss bounded below by
-    0 it is Polyak's step, cut at `step`, when weight is 0 (Berrada et al., 2019).
+    `Decayed`). The formula is exact for a hinge loss of a linear model. For a loss bounded below
+    by 0 it is Polyak's step, cut at `step`, when weight is 0 (Berrada et al., 2019).
     """
 
-    step: float = 0.1
-    weight: float = 0.0
-    eps: float = 1e-5
+    step: float = 0.1  # the longest
+    weight: float = 0.0  # of the decoupled decay
+    eps: float = 1e-5  # in the denominator, as the program has it
 
     def __post_init__(self) -> None:
         if not self.step > 0:

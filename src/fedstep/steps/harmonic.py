@@ -23,7 +23,7 @@ class HarmonicPolyak(StepRule):
     no step is taken where f is not positive or not finite. No trials.
     """
 
-    cap: float = 1.0
+    cap: float = 1.0  # no step is as long
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

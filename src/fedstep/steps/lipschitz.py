@@ -27,8 +27,8 @@ class LipschitzSearch(StepRule):
     gradient.
     """
 
-    c: float = 0.9
-    grid: LineSearch = LineSearch(reset=Grow(2.0))
+    c: float = 0.9  # the gradient may change by |d| / c at most
+    grid: LineSearch = LineSearch(reset=Grow(2.0))  # of the steps that are tried
     carry: bool = False
 
     def __post_init__(self) -> None:
@@ -85,13 +85,21 @@ class _LinearWhereSteady:
     def __call__(self, x: Vec) -> Scalar:
         return self.phi(x)
 
-    def slope(self, g: Vec, d: Vec) -> Scalar:
+    def slope(
+        self,
+        g: Vec,
+        d: Vec,
+    ) -> Scalar:
         return dot(g, d)
 
     def norm_sq(self, g: Vec) -> Scalar:
         return norm_sq(g)
 
-    def along(self, x: Vec, d: Vec) -> Ray:
+    def along(
+        self,
+        x: Vec,
+        d: Vec,
+    ) -> Ray:
         return _SteadyRay(self.phi, self.f, self.g, self.c, x=x, d=d)
 
 
@@ -104,7 +112,11 @@ class _SteadyRay:
     x: Vec
     d: Vec
 
-    def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+    def __call__(
+        self,
+        eta: Scalar,
+        rows: Tensor | None,
+    ) -> Scalar:
         ray = self._rows(rows)
         # counted here because the loop of trials counts forward passes only
         ray.phi.work.add(eta.numel(), 0, 1)
@@ -114,7 +126,11 @@ class _SteadyRay:
         linear = ray.f + eta * dot(ray.g, ray.d)
         return torch.where(steady, linear, inf)
 
-    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+    def derivative(
+        self,
+        eta: Scalar,
+        rows: Tensor | None,
+    ) -> Scalar:
         slope = dot(self.g, self.d)  # of the linear model: the same everywhere
         if rows is None:
             return slope

@@ -25,18 +25,18 @@ class Polyak(StepRule):
         eta = min(bound, (f(x) - lower) / (c |<g, d>| + eps))
 
     `lower` bounds the loss from below. The bound is what `reset` makes of the last step, at most
-    max_step: `Restart` (default) is SPS_max with bound max_step, `Grow` the smoothed variant, whose
-    steps grow slowly from `start`. <g, d> is -|g|^2 for steepest descent. The papers have no eps;
-    the SPS program's 1e-8 stalls it once |g|^2 is as small. No step where the loss is not above
-    `lower`, or not finite, or d is no direction of descent.
+    max_step: `Restart` (default) is SPS_max with bound max_step, `Grow` the smoothed variant,
+    whose steps grow slowly from `start`. <g, d> is -|g|^2 for steepest descent. The papers have
+    no eps; the SPS program's 1e-8 stalls it once |g|^2 is as small. No step where the loss is not
+    above `lower`, or not finite, or d is no direction of descent.
     """
 
-    c: float = 0.5
-    max_step: float = inf
-    reset: Reset = Restart()
-    start: float | None = None
-    lower: float = 0.0
-    eps: float = 0.0
+    c: float = 0.5  # 1/2 fits convex losses; larger is more careful
+    max_step: float = inf  # no step is longer
+    reset: Reset = Restart()  # the bound, from the last step
+    start: float | None = None  # the first bound; None: max_step
+    lower: float = 0.0  # bound of the loss from below
+    eps: float = 0.0  # in the denominator
     carry: bool = False
     intrinsic: ClassVar[bool] = True
 
@@ -96,15 +96,15 @@ class DecreasingPolyak(StepRule):
 
         eta_k = min((f(x) - lower) / |<g, d>|, c_{k-1} eta_{k-1}) / c_k,   c_k = c sqrt(k + 1)
 
-    k = 0, 1, ... counts the client's steps, over all its rounds if carry. It begins with c_{-1} = c
-    and eta_{-1} = max_step. Converges without interpolation too, where `Polyak` stays in a
+    k = 0, 1, ... counts the client's steps, over all its rounds if carry. It begins with c_{-1} =
+    c and eta_{-1} = max_step. Converges without interpolation too, where `Polyak` stays in a
     neighbourhood.
     """
 
-    c: float = 0.5
-    max_step: float = 1.0
-    lower: float = 0.0
-    carry: bool = True
+    c: float = 0.5  # 1/2 fits convex losses; larger is more careful
+    max_step: float = 1.0  # the step before the first
+    lower: float = 0.0  # bound of the loss from below
+    carry: bool = True  # the steps fall over all rounds of a client
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -144,14 +144,23 @@ class DecreasingPolyak(StepRule):
         return Outcome.free(step), after
 
 
-def _check_positive(name: str, c: float, max_step: float) -> None:
+def _check_positive(
+    name: str,
+    c: float,
+    max_step: float,
+) -> None:
     if not c > 0:
         raise InputError(f"{name}(c={c}): c must be positive; the papers use 0.5")
     if not max_step > 0:
         raise InputError(f"{name}(max_step={max_step}): the largest step must be positive")
 
 
-def _can_move(phi: Phi, f: Scalar, g: Vec, slope: Scalar) -> Tensor:
+def _can_move(
+    phi: Phi,
+    f: Scalar,
+    g: Vec,
+    slope: Scalar,
+) -> Tensor:
     """Whether the loss is finite, the direction one of descent, and the point not stationary."""
     finite = torch.isfinite(f) & torch.isfinite(slope)
     # asked as ">=", so that a gradient that is not a number does not move the client

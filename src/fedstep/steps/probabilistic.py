@@ -36,7 +36,11 @@ class Noisy(Phi, Protocol):
 
     def rows(self, index: Tensor) -> Noisy: ...
 
-    def noisy(self, x: Vec, d: Vec) -> NoisyValue: ...
+    def noisy(
+        self,
+        x: Vec,
+        d: Vec,
+    ) -> NoisyValue: ...
 
 
 @dataclass(frozen=True)
@@ -46,29 +50,30 @@ class ProbabilisticSearch(StepRule):
         P(f(x + eta d) <= f(x) + c1 eta <g, d>
           and |<grad f(x + eta d), d>| <= c2 |<g, d>|) > threshold
 
-    f is the loss of which the batch is a sample (Mahsereci and Hennig, 2015). Values and slopes along
-    d, with variances from the samples of the batch, are joined by a Gaussian process; the next trial
-    is the candidate with the largest expected improvement times probability. The first trial is the
-    last step times `grow`, unless that is `wild` times off the running mean of steps (memory `mean`).
-    When the trials are used up the one with the lowest posterior mean is taken; if that is x itself,
-    the search has failed.
+    f is the loss of which the batch is a sample (Mahsereci and Hennig, 2015). Values and slopes
+    along d, with variances from the samples of the batch, are joined by a Gaussian process; the
+    next trial is the candidate with the largest expected improvement times probability. The first
+    trial is the last step times `grow`, unless that is `wild` times off the running mean of steps
+    (memory `mean`). When the trials are used up the one with the lowest posterior mean is taken;
+    if that is x itself, the search has failed.
 
-    The process takes the noise of the trials for independent; here they share a batch, so that the
-    noise of their differences is smaller and the search more cautious than it need be. Its loop is
-    its own: trials are chosen by the belief, not by a grid. Cost: a trial is one forward and two
-    backward passes (the slope of every sample), and so is the noise at x, besides its gradient. The
-    model must give the loss of every sample. A batch of one sample counts as free of noise.
+    The process takes the noise of the trials for independent; here they share a batch, so that
+    the noise of their differences is smaller and the search more cautious than it need be. Its
+    loop is its own: trials are chosen by the belief, not by a grid. Cost: a trial is one forward
+    and two backward passes (the slope of every sample), and so is the noise at x, besides its
+    gradient. The model must give the loss of every sample. A batch of one sample counts as free
+    of noise.
     """
 
-    c1: float = 0.05
-    c2: float = 0.5
-    threshold: float = 0.3
-    trials: int = 7
-    start: float = 0.1
-    max_step: float = inf
-    grow: float = 1.3
-    wild: float = 100.0
-    mean: float = 0.95
+    c1: float = 0.05  # of the decrease that the slope promises
+    c2: float = 0.5  # of the slope, that may remain
+    threshold: float = 0.3  # probability from which a trial is accepted
+    trials: int = 7  # at most, in one search
+    start: float = 0.1  # first trial of a round
+    max_step: float = inf  # no trial is longer
+    grow: float = 1.3  # from the last step to the next first trial
+    wild: float = 100.0  # factor off the usual step that is not believed
+    mean: float = 0.95  # memory of the usual step
     carry: bool = False
 
     def __post_init__(self) -> None:
@@ -172,7 +177,12 @@ class _Probe(NamedTuple):
     slope_variance: float
 
 
-def _probe(phi: Noisy, x: Vec, d: Vec, steps: Mapping[int, float]) -> dict[int, _Probe]:
+def _probe(
+    phi: Noisy,
+    x: Vec,
+    d: Vec,
+    steps: Mapping[int, float],
+) -> dict[int, _Probe]:
     """Value, slope and their variances of some rows of a block, each at its own step."""
     if not steps:
         return {}
@@ -191,7 +201,11 @@ def _probe(phi: Noisy, x: Vec, d: Vec, steps: Mapping[int, float]) -> dict[int, 
 class _Walk:
     """One client's search: its belief, where it looks next, and the step it has settled on."""
 
-    def __init__(self, unit: float, at_x: _Probe) -> None:
+    def __init__(
+        self,
+        unit: float,
+        at_x: _Probe,
+    ) -> None:
         self.unit = unit
         self.value = at_x.value
         self.slope = -at_x.slope
@@ -214,7 +228,11 @@ class _Walk:
         """The next trial."""
         return self.next * self.unit
 
-    def observe(self, rule: ProbabilisticSearch, probe: _Probe) -> None:
+    def observe(
+        self,
+        rule: ProbabilisticSearch,
+        probe: _Probe,
+    ) -> None:
         """Take in a trial, and settle or look for the next one."""
         self.trials += 1
         if not all(map(isfinite, probe)):

@@ -18,7 +18,12 @@ class Proposal(ABC):
     """How the next trial is chosen."""
 
     @abstractmethod
-    def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
+    def __call__(
+        self,
+        trial: Trial,
+        verdict: Tensor,
+        bracket: Bracket,
+    ) -> Scalar:
         """The next trial, 0 where nothing is left to try.
 
         The bracket has the trial just made in it.
@@ -34,7 +39,7 @@ class Bisect(Proposal):
     shrink is the search's own; grow None means 1 / shrink.
     """
 
-    grow: float | None = None
+    grow: float | None = None  # None: 1 / shrink
 
     def __post_init__(self) -> None:
         if self.grow is not None and not self.grow > 1:
@@ -42,7 +47,12 @@ class Bisect(Proposal):
                 f"Bisect(grow={self.grow}): the factor must be above 1, or None for 1 / shrink"
             )
 
-    def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
+    def __call__(
+        self,
+        trial: Trial,
+        verdict: Tensor,
+        bracket: Bracket,
+    ) -> Scalar:
         shorter = trial.eta * bracket.shrink
         if self.grow is None:
             longer = trial.eta / bracket.shrink
@@ -66,9 +76,9 @@ class Factors(Proposal):
     It can go round in circles until the trials are used up.
     """
 
-    grow: float = 2.0
-    cap: float = inf
-    floor: float = 0.0
+    grow: float = 2.0  # factor after a trial that is too short
+    cap: float = inf  # no trial is longer
+    floor: float = 0.0  # no trial is shorter
 
     def __post_init__(self) -> None:
         if not self.grow > 1:
@@ -78,7 +88,12 @@ class Factors(Proposal):
         if not 0 <= self.floor < self.cap:
             raise InputError(f"Factors(cap={self.cap}, floor={self.floor}): needs 0 <= floor < cap")
 
-    def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
+    def __call__(
+        self,
+        trial: Trial,
+        verdict: Tensor,
+        bracket: Bracket,
+    ) -> Scalar:
         shorter = (trial.eta * bracket.shrink).clamp(min=self.floor)
         longer = (trial.eta * self.grow).clamp(max=self.cap)
         return torch.where(verdict > 0, shorter, longer)
@@ -98,13 +113,18 @@ class Secant(Proposal):
     far-away points.
     """
 
-    factor: float = 2.0
+    factor: float = 2.0  # while one side of the bracket is unknown
 
     def __post_init__(self) -> None:
         if not self.factor > 1:
             raise InputError(f"Secant(factor={self.factor}): the factor must be above 1; try 2")
 
-    def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
+    def __call__(
+        self,
+        trial: Trial,
+        verdict: Tensor,
+        bracket: Bracket,
+    ) -> Scalar:
         shorter = trial.eta / self.factor
         longer = trial.eta * self.factor
         moved = torch.where(verdict > 0, shorter, longer)
@@ -129,8 +149,8 @@ class Parabola(Proposal):
     cases it does as `Bisect`.
     """
 
-    aim: float = 0.6
-    least: float = 0.1
+    aim: float = 0.6  # quotient to aim at, above the condition's c
+    least: float = 0.1  # smallest factor from one trial to the next
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
@@ -143,7 +163,12 @@ class Parabola(Proposal):
                 f"Parabola(least={self.least}): the smallest factor must lie in (0, 1); try 0.1"
             )
 
-    def __call__(self, trial: Trial, verdict: Tensor, bracket: Bracket) -> Scalar:
+    def __call__(
+        self,
+        trial: Trial,
+        verdict: Tensor,
+        bracket: Bracket,
+    ) -> Scalar:
         fitted = aimed(trial.eta, trial.quotient, self.aim)
         # NaN where the trial was: there is no parabola, so the smallest factor is taken
         fitted = torch.nan_to_num(fitted, nan=0.0)

@@ -37,7 +37,11 @@ class Reference(ABC):
     ) -> tuple[ReferenceLine, NewState]:
         """The line and the new state, given phi(x) and <g, d>."""
 
-    def after(self, gain: Scalar, state: State) -> NewState:
+    def after(
+        self,
+        gain: Scalar,
+        state: State,
+    ) -> NewState:
         """The state after a search that lowered phi by `gain`."""
         return dict(state)
 
@@ -61,11 +65,11 @@ class Grippo(Reference):
 
         ref = max(f_k, f_{k-1}, ..., f_{k-window})
 
-    The losses are those of the batches of the last steps. window 0 is `Current`; the classic choice
-    is 10.
+    The losses are those of the batches of the last steps. window 0 is `Current`; the classic
+    choice is 10.
     """
 
-    window: int = 10
+    window: int = 10  # earlier losses that count
 
     def __post_init__(self) -> None:
         if self.window < 0:
@@ -105,7 +109,7 @@ class ZhangHager(Reference):
     This is the form of PoNoS.
     """
 
-    xi: float = 1.0
+    xi: float = 1.0  # weight of the past; 1: all losses alike
 
     def __post_init__(self) -> None:
         if not 0 <= self.xi <= 1:
@@ -138,13 +142,13 @@ class Smoothed(Reference):
         accept where h >= c * eta * s
         h = beta h_old + (1 - beta) (f(x) - f(x + eta d));   s = beta s_old - (1 - beta) <g, d>
 
-    Solved for f(x + eta d), that is the line with value f + beta h_old / (1 - beta) and slope
-    -s / (1 - beta). Past gains allow a batch's loss to rise, past losses ask for more. h learns from
-    accepted steps only. beta 0 is `Current`. For `Armijo` only: with a line of another slope, a step
-    that is neither too long nor too short need not exist.
+    Solved for f(x + eta d), that is the line with value f + beta h_old / (1 - beta) and slope -s
+    / (1 - beta). Past gains allow a batch's loss to rise, past losses ask for more. h learns from
+    accepted steps only. beta 0 is `Current`. For `Armijo` only: with a line of another slope, a
+    step that is neither too long nor too short need not exist.
     """
 
-    beta: float = 0.99
+    beta: float = 0.99  # memory of both means
 
     relaxes: ClassVar[bool] = False
 
@@ -174,6 +178,10 @@ class Smoothed(Reference):
         }
         return line, after
 
-    def after(self, gain: Scalar, state: State) -> NewState:
+    def after(
+        self,
+        gain: Scalar,
+        state: State,
+    ) -> NewState:
         mean_gain = self.beta * state["gain"] + (1 - self.beta) * gain
         return {**state, "gain": mean_gain}

@@ -24,10 +24,18 @@ class Reset(ABC):
         return {}
 
     @abstractmethod
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         """The first trial; 0 means that there is nothing to search for."""
 
-    def after(self, search: SearchResult, state: State) -> NewState:
+    def after(
+        self,
+        search: SearchResult,
+        state: State,
+    ) -> NewState:
         """The state after a search."""
         return dict(state)
 
@@ -36,7 +44,11 @@ class Reset(ABC):
 class Keep(Reset):
     """Begin at the last accepted step: steps never grow within a round."""
 
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         return begin.last
 
 
@@ -44,7 +56,11 @@ class Keep(Reset):
 class Restart(Reset):
     """Begin at the start value every time: most trials, longest steps."""
 
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         return begin.start
 
 
@@ -58,8 +74,8 @@ class Grow(Reset):
     the client's data, the paper's factor^(b / n) for batch size b and n samples.
     """
 
-    factor: float = 2.0
-    per: float | None = None
+    factor: float = 2.0  # by which a step may grow
+    per: float | None = None  # over so many steps; None: one epoch
 
     def __post_init__(self) -> None:
         if not self.factor > 0:
@@ -71,7 +87,11 @@ class Grow(Reset):
                 f"Grow(per={self.per}): the number of steps must be positive, or None for one epoch"
             )
 
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         if self.per is None:
             epochs = begin.share.to(begin.last.dtype)
             return begin.last * torch.pow(self.factor, epochs)
@@ -86,15 +106,15 @@ class PolyakGuess(Reset):
         l <- max(l + trials - 2, 0)
 
     <g, d> is -|g|^2 for steepest descent, and trials - 1 is the number of cuts, so l falls by one
-    after a search that needed none. `lower` is a lower bound of the loss; where f equals it nothing
-    is searched for. remember False keeps l at 0.
+    after a search that needed none. `lower` is a lower bound of the loss; where f equals it
+    nothing is searched for. remember False keeps l at 0.
     """
 
-    c: float = 0.1
-    lower: float = 0.0
-    least: float = 1e-6
-    remember: bool = True
-    eps: float = 1e-8
+    c: float = 0.1  # of Polyak's step
+    lower: float = 0.0  # bound of the loss from below
+    least: float = 1e-6  # the shortest first trial
+    remember: bool = True  # how often the searches before had to cut
+    eps: float = 1e-8  # in the denominator, as the program has it
 
     def __post_init__(self) -> None:
         if not self.c > 0:
@@ -110,14 +130,22 @@ class PolyakGuess(Reset):
             return {}
         return {"cuts": x.new_zeros(x.shape[:-1])}
 
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         guess = (begin.f - self.lower) / (self.c * begin.slope.abs() + self.eps)
         if self.remember:
             guess = guess * torch.pow(begin.shrink, state["cuts"])
         solved = begin.f == self.lower
         return torch.where(solved, torch.zeros_like(guess), guess.clamp(min=self.least))
 
-    def after(self, search: SearchResult, state: State) -> NewState:
+    def after(
+        self,
+        search: SearchResult,
+        state: State,
+    ) -> NewState:
         if not self.remember:
             return {}
         cuts = state["cuts"] + search.trials - 2
@@ -134,14 +162,15 @@ class Fitted(Reset):
 
     Every accepted trial has shown phi at two points and its slope at one, so the parabola through
     them says where Armijo would have stopped: aim = c would be the longest step it accepts there,
-    and a larger aim leaves room for the next batch, which is another. The mean forgets by `memory` a
-    step; a step that is too short by `grow` or more grows by it at once. Growing costs no trial that
-    is refused, unlike with `Grow`. Aim above the condition's c; a round begins at its start value.
+    and a larger aim leaves room for the next batch, which is another. The mean forgets by
+    `memory` a step; a step that is too short by `grow` or more grows by it at once, and so does
+    one that changed phi only within rounding. Growing costs no trial that is refused, unlike with
+    `Grow`. Aim above the condition's c; a round begins at its start value.
     """
 
-    aim: float = 0.6
-    grow: float = 2.0
-    memory: float = 0.7
+    aim: float = 0.6  # quotient to aim at; 0.6 is 0.8 / curvature
+    grow: float = 2.0  # largest change from one step to the next
+    memory: float = 0.7  # of the mean, for one step
 
     def __post_init__(self) -> None:
         if not 0 < self.aim < 1:
@@ -162,7 +191,11 @@ class Fitted(Reset):
         # NaN: no search has been made, and the first guess is the start value
         return {"log": x.new_full(x.shape[:-1], torch.nan)}
 
-    def __call__(self, begin: SearchStart, state: State) -> Scalar:
+    def __call__(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         shortest = begin.last / self.grow
         longest = begin.last * self.grow
         guess = torch.maximum(state["log"].exp(), shortest)
@@ -170,12 +203,18 @@ class Fitted(Reset):
         unknown = torch.isnan(state["log"])
         return torch.where(unknown, begin.last, guess)
 
-    def after(self, search: SearchResult, state: State) -> NewState:
+    def after(
+        self,
+        search: SearchResult,
+        state: State,
+    ) -> NewState:
         limit = aimed(search.step, search.quotient, self.aim)
         most = search.step * self.grow
         mean = torch.lerp(limit.log(), state["log"], self.memory)
         mean = torch.where(torch.isnan(state["log"]), limit.log(), mean)
-        # far too short: the mean would be slow to notice
-        mean = torch.where(limit >= most, most.log(), mean)
+        # Far too short: the mean would be slow to notice. A change of phi within rounding is no
+        # evidence of a curvature either: read as one it would shorten the steps for ever.
+        too_short = (limit >= most) | search.null
+        mean = torch.where(too_short, most.log(), mean)
         forgotten = torch.full_like(mean, torch.nan)
         return {"log": torch.where(search.step > 0, mean, forgotten)}

@@ -16,14 +16,22 @@ from fedstep.core.vec import NewState, Scalar, State, Vec
 class Ray(Protocol):
     """The function a client descends, along x + eta d."""
 
-    def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+    def __call__(
+        self,
+        eta: Scalar,
+        rows: Tensor | None,
+    ) -> Scalar:
         """Values at eta, for the given rows of the block only (None: all).
 
         No gradient is recorded.
         """
         ...
 
-    def derivative(self, eta: Scalar, rows: Tensor | None) -> Scalar:
+    def derivative(
+        self,
+        eta: Scalar,
+        rows: Tensor | None,
+    ) -> Scalar:
         """Slopes <grad phi(x + eta d), d> at eta: a forward and a backward pass."""
         ...
 
@@ -44,9 +52,17 @@ class Phi(Protocol):
 
     def __call__(self, x: Vec) -> Scalar: ...
 
-    def along(self, x: Vec, d: Vec) -> Ray: ...
+    def along(
+        self,
+        x: Vec,
+        d: Vec,
+    ) -> Ray: ...
 
-    def slope(self, g: Vec, d: Vec) -> Scalar:
+    def slope(
+        self,
+        g: Vec,
+        d: Vec,
+    ) -> Scalar:
         """<g, d> for the gradient g, in whatever coordinates the client works."""
         ...
 
@@ -56,7 +72,12 @@ class Phi(Protocol):
 class PassCounter(Protocol):
     """Where passes are counted that are neither a step's gradient nor a trial's value."""
 
-    def add(self, clients: int, forwards: int, backwards: int) -> None: ...
+    def add(
+        self,
+        clients: int,
+        forwards: int,
+        backwards: int,
+    ) -> None: ...
 
 
 @runtime_checkable
@@ -78,9 +99,9 @@ class Outcome:
     A trial costs a forward pass; a slope at a trial costs another one and a backward pass.
     """
 
-    step: Scalar
-    trials: Tensor
-    failed: Tensor
+    step: Scalar  # taken, 0: none
+    trials: Tensor  # forward passes
+    failed: Tensor  # whether nothing good was there
     slopes: Tensor | None = None  # None: none was asked for
 
     @staticmethod
@@ -114,7 +135,12 @@ class StepRule(ABC):
         """What the server sends besides the model, for a model x of shape `(d,)`."""
         return {}
 
-    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> NewState:
         """The state at the beginning of a round."""
         state = self.init(x)
         if self.carry:
@@ -137,6 +163,11 @@ class StepRule(ABC):
         """What the client sends at the end of a round; the server sees the weighted sum."""
         return {}
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         """What is sent in the next round, given the sums of the messages."""
         return dict(shared)

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.nested import NestedState
 from fedstep.core.slots import check_slots
-from fedstep.core.vec import NewState, Scalar, State, Vec, lift
+from fedstep.core.vec import NewState, Scalar, State, Vec
 from fedstep.steps.cadence import Always, Cadence
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.failures import Failure, Settle
@@ -21,20 +20,11 @@ from fedstep.steps.proposals import Proposal
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.rule import Outcome, Phi, StepRule
+from fedstep.steps.search_state import SearchState, where_chosen
 from fedstep.steps.trial import FailedSearch, ReferenceLine, SearchResult, SearchStart, Trial
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
-
-
-@dataclass(frozen=True)
-class SearchState(NestedState):
-    """What a search knows when it begins: the step it starts from, and what its parts remember."""
-
-    step: Scalar
-    reset: State
-    reference: State
-    cadence: State
 
 
 @dataclass(frozen=True)
@@ -45,40 +35,40 @@ class LineSearch(StepRule):
         then eta <- shrink * eta until the condition accepts
 
     The first trial is the reset value itself. A round begins with last = start (max_step unless
-    given), so that all resets begin at max_step, as the paper prints it; with `carry` it begins with
-    the client's last accepted step instead, and with `share` with the geometric mean of the last
-    steps of the clients of the round before: one number, sent with the model.
+    given), so that all resets begin at max_step, as the paper prints it; with `carry` it begins
+    with the client's last accepted step instead, and with `share` with the geometric mean of the
+    last steps of the clients of the round before: one number, sent with the model.
 
     Conditions that know steps that are too short too choose the next trial by a `proposal` (None:
-    the condition's own). No trial is longer than max_step; a step that is too short there is taken,
-    for want of a longer one. A search ends without a good step once too short and too long lie
-    within the relative `tolerance`: close to a minimum rounding leaves nothing between them.
+    the condition's own). No trial is longer than max_step; a step that is too short there is
+    taken, for want of a longer one. A search ends without a good step once too short and too long
+    lie within the relative `tolerance`: close to a minimum rounding leaves nothing between them.
 
     `largest` replaces the grid by the largest acceptable step in (0, max_step], to the relative
     `tolerance`, provided the acceptable steps form an interval (convex f): the paper's analysis
     assumes it. It begins every search at the start value.
 
     `slack` is the noise of comparing two rounded losses, in units in the last place of the
-    reference. A search that finds nothing in `trials` trials, or meets a loss that is not finite, is
-    counted as failed. `cadence` may leave searches out; the first guess is then taken untested, and
-    not remembered as accepted.
+    reference. A search that finds nothing in `trials` trials, or meets a loss that is not finite,
+    is counted as failed. `cadence` may leave searches out; the first guess is then taken
+    untested, and not remembered as accepted.
     """
 
-    condition: Condition = Armijo()
-    reset: Reset = Grow()
-    reference: Reference = Current()
-    max_step: float = 10.0
-    shrink: float = 0.9
-    trials: int = 100
-    start: float | None = None
-    failure: Failure = Settle()
-    largest: bool = False
-    tolerance: float = 1e-3
-    carry: bool = False
-    share: bool = False
-    slack: float = 4.0
-    proposal: Proposal | None = None
-    cadence: Cadence = Always()
+    condition: Condition = Armijo()  # when a trial is good
+    reset: Reset = Grow()  # where a search begins
+    reference: Reference = Current()  # what a trial is compared with
+    max_step: float = 10.0  # no trial is longer
+    shrink: float = 0.9  # factor after a trial that is too long
+    trials: int = 100  # at most, in one search
+    start: float | None = None  # where a round begins; None: at max_step
+    failure: Failure = Settle()  # what becomes of a search that found nothing
+    largest: bool = False  # the largest good step instead of the first on the grid
+    tolerance: float = 1e-3  # relative; of the bracket's width
+    carry: bool = False  # begin a round with the client's own last step
+    share: bool = False  # begin a round with the cohort's last step
+    slack: float = 4.0  # rounding noise, in units in the last place
+    proposal: Proposal | None = None  # the next trial; None: the condition's own way
+    cadence: Cadence = Always()  # how often there is a search
     intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -150,7 +140,12 @@ class LineSearch(StepRule):
             return {}
         return {"start": x.new_tensor(self._start())}
 
-    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> NewState:
         state = super().begin(x, shared, memory)
         if self.share:
             state["step"] = shared["start"].expand(x.shape[:-1]).to(x)
@@ -161,7 +156,12 @@ class LineSearch(StepRule):
             return {}
         return {"log": state["step"].log()}
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         if not self.share:
             return {}
         geometric_mean = agg.mean(message["log"]).exp()
@@ -218,16 +218,16 @@ class LineSearch(StepRule):
         remembered = torch.where(still, first, remembered)
         remembered = torch.where(untested | (still & (first == 0)), before.step, remembered)
 
-        reference = _where(due, reference, before.reference)
+        reference = where_chosen(due, reference, before.reference)
         after = SearchState(
             step=remembered,
-            reset=self._reset_after(loop, begin, searching, before.reset),
-            reference=_where(
+            reset=self._reset_after(loop, trial, searching, before.reset),
+            reference=where_chosen(
                 loop.step > 0,
                 self.reference.after(f - loop.value, reference),
                 reference,
             ),
-            cadence=_where(searching, self.cadence.after(step, cadence), cadence),
+            cadence=where_chosen(searching, self.cadence.after(step, cadence), cadence),
         )
         outcome = Outcome(
             step=torch.where(untested, first, step),
@@ -242,12 +242,21 @@ class LineSearch(StepRule):
             return self.max_step
         return self.start
 
-    def _first_trial(self, begin: SearchStart, state: State) -> Scalar:
+    def _first_trial(
+        self,
+        begin: SearchStart,
+        state: State,
+    ) -> Scalar:
         if self.largest:
             return begin.start
         return self.reset(begin, state).clamp(max=self.max_step)
 
-    def _trial(self, begin: SearchStart, eta: Scalar, line: ReferenceLine) -> Trial:
+    def _trial(
+        self,
+        begin: SearchStart,
+        eta: Scalar,
+        line: ReferenceLine,
+    ) -> Trial:
         """The first trial before its value is known; f stands in for it."""
         rounding = torch.finfo(begin.f.dtype).eps
         return Trial(
@@ -263,18 +272,15 @@ class LineSearch(StepRule):
     def _reset_after(
         self,
         loop: LoopResult,
-        begin: SearchStart,
+        trial: Trial,
         searching: Tensor,
         state: State,
     ) -> NewState:
-        quotient = (loop.value - begin.f) / (loop.step * begin.slope)
-        result = SearchResult(loop.trials, loop.step, quotient)
-        return _where(searching, self.reset.after(result, state), state)
-
-
-def _where(chosen: Tensor, new: State, old: State) -> NewState:
-    """The new state of the chosen clients, the old one of the others."""
-    mixed = {}
-    for name, value in new.items():
-        mixed[name] = torch.where(lift(chosen, value), value, old[name])
-    return mixed
+        change = loop.value - trial.f
+        result = SearchResult(
+            trials=loop.trials,
+            step=loop.step,
+            quotient=change / (loop.step * trial.slope),
+            null=change.abs() <= trial.noise,
+        )
+        return where_chosen(searching, self.reset.after(result, state), state)

@@ -22,13 +22,14 @@ class SecantStep(StepRule):
 
     g_k and g_k' are the gradients at x_k and at x_{k-1}, both on the batch at hand, so that their
     difference is curvature and nothing else: two gradients a step but for the first. A round
-    begins with eta_0 = start and theta_0 = theta. (Malitsky and Mishchenko, 2020, for one machine.)
+    begins with eta_0 = start and theta_0 = theta. (Malitsky and Mishchenko, 2020, for one
+    machine.)
     """
 
-    start: float = 0.2
-    gamma: float = 2.0
-    delta: float = 0.1
-    theta: float = 1.0
+    start: float = 0.2  # first step of a round
+    gamma: float = 2.0  # 1 is the safe choice of one machine
+    delta: float = 0.1  # how fast steps may grow
+    theta: float = 1.0  # growth before the first step
 
     def __post_init__(self) -> None:
         _check_positive("SecantStep", start=self.start, gamma=self.gamma)
@@ -67,17 +68,18 @@ class SecantStep(StepRule):
 class ProgramSecantStep(StepRule):
     """SecantStep as its authors' program runs it.
 
-        eta_k = min(sqrt(1 + amplifier theta_{k-1}) eta_{k-1}, |x_k - x_{k-1}| / (damping |g_k - g_k'|)) + eps
-        theta_k = eta_k / eta_{k-1};  where one of the differences is 0: eta_k = sqrt(1 + amplifier theta_{k-1}) eta_{k-1}
+        grown = sqrt(1 + amplifier theta_{k-1}) eta_{k-1}
+        eta_k = min(grown, |x_k - x_{k-1}| / (damping |g_k - g_k'|)) + eps
+        eta_k = grown where one of the differences is 0;  theta_k = eta_k / eta_{k-1}
 
     The program compares with its own start in the first step too, so that eta_0 is
     start sqrt(1 + amplifier), and pays for that comparison: two gradients in every step.
     """
 
-    start: float = 0.2
-    amplifier: float = 0.02
-    damping: float = 1.0
-    eps: float = 1e-8
+    start: float = 0.2  # first step of a round
+    amplifier: float = 0.02  # how fast steps may grow
+    damping: float = 1.0  # of the step that the curvature allows
+    eps: float = 1e-8  # the program adds it to every step
 
     def __post_init__(self) -> None:
         _check_positive("ProgramSecantStep", start=self.start, damping=self.damping)
@@ -107,7 +109,12 @@ class ProgramSecantStep(StepRule):
         return Outcome.free(step), {"step": step, "theta": theta, "x": x}
 
 
-def gradient_change(phi: Phi, before: Vec, g: Vec, wanted: Tensor) -> Scalar:
+def gradient_change(
+    phi: Phi,
+    before: Vec,
+    g: Vec,
+    wanted: Tensor,
+) -> Scalar:
     """|g - gradient at the point before|, on the batch at hand; 0 for clients that do not ask.
 
     A second gradient: it is counted for those who ask, and evaluated if anybody does.

@@ -34,8 +34,9 @@ class ReferenceLine:
 class Trial:
     """phi(x + eta d) and the lines it is judged by.
 
-    Decrease is asked for against (reference, decline), which the reference slot may relax; whether
-    a step is too short is judged at x itself, by (f, slope). noise is the rounding error of a value.
+    Decrease is asked for against (reference, decline), which the reference slot may relax;
+    whether a step is too short is judged at x itself, by (f, slope). noise is the rounding error
+    of a value.
     """
 
     eta: Scalar
@@ -100,6 +101,7 @@ class SearchResult:
     trials: Tensor
     step: Scalar  # accepted, 0: none
     quotient: Scalar  # of the accepted trial; NaN where there is none
+    null: Tensor  # whether phi changed only within rounding: the quotient then says nothing
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,11 @@ class Fallback:
     remembered: Scalar  # from which the next search begins
 
 
-def aimed(eta: Scalar, quotient: Scalar, aim: float) -> Scalar:
+def aimed(
+    eta: Scalar,
+    quotient: Scalar,
+    aim: float,
+) -> Scalar:
     """The step at which the parabola through f(x), <g, d> and a trial has the quotient `aim`.
 
     The parabola's quotient is 1 - (1 - quotient) * step / eta: aim = c is the longest step that

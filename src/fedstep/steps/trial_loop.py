@@ -38,7 +38,13 @@ class TrialLoop:
     more, so everything is written through masks.
     """
 
-    def __init__(self, search: LineSearch, ray: Ray, first: Trial, active: Tensor) -> None:
+    def __init__(
+        self,
+        search: LineSearch,
+        ray: Ray,
+        first: Trial,
+        active: Tensor,
+    ) -> None:
         self.search = search
         self.condition = search.condition
         self.propose = search.proposal or search.condition.proposal
@@ -119,7 +125,11 @@ class TrialLoop:
             too_short = self.active & (verdict < 0)
             self.below = torch.where(too_short, self.eta, self.below)
 
-    def _move_on(self, verdict: Tensor, first: bool) -> None:
+    def _move_on(
+        self,
+        verdict: Tensor,
+        first: bool,
+    ) -> None:
         # the largest step has its own end (`_accept`); the bracket must not end it earlier
         tolerance = 0.0
         if not self.search.largest:
@@ -159,8 +169,8 @@ def values_of_some(
 ) -> Scalar:
     """Values or slopes along a ray; only active clients are evaluated, the others get NaN.
 
-    Where a trial is cheaper than picking the rows for it, all are evaluated, and nobody looks at the
-    others.
+    Where a trial is cheaper than picking the rows for it, all are evaluated, and nobody looks at
+    the others.
     """
     cheap = getattr(ray, "cheap", False)
     if eta.dim() == 0 or cheap or bool(active.all()):

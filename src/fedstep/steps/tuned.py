@@ -19,13 +19,13 @@ class Tuned(StepRule):
 
         eta = step * clip(1 + a, low, high);  a <- a + <D_t, D_{t-1}> at the end of round t
 
-    a begins at 0 and is kept as it is; only the step is clipped. a travels with the model, the last
-    mean delta does not (Wang et al., 2024).
+    a begins at 0 and is kept as it is; only the step is clipped. a travels with the model, the
+    last mean delta does not (Wang et al., 2024).
     """
 
-    step: float = 0.1
-    low: float = 0.1
-    high: float = 10.0
+    step: float = 0.1  # that the factor multiplies
+    low: float = 0.1  # smallest factor
+    high: float = 10.0  # largest factor
     intrinsic: ClassVar[bool] = True
     withheld = frozenset({"delta"})
 
@@ -43,7 +43,12 @@ class Tuned(StepRule):
     def shared_init(self, x: Vec) -> NewState:
         return {"a": x.new_zeros(()), "delta": torch.zeros_like(x)}
 
-    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> NewState:
         eta = self.step * (1 + shared["a"]).clamp(self.low, self.high)
         return {"eta": eta.expand(x.shape[:-1])}
 
@@ -58,7 +63,12 @@ class Tuned(StepRule):
     ) -> tuple[Outcome, NewState]:
         return Outcome.free(state["eta"]), dict(state)
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         delta = agg.mean(agg.delta)
         agreement = dot(delta, shared["delta"])
         # a product that overflows must not set the step of every later round to NaN
