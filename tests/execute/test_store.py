@@ -114,10 +114,9 @@ def test_resume_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
             newest.write_bytes(newest.read_bytes()[:-1])
         restored = checkpoint.restore(tmp_path)
         assert restored is not None
-        begin, again, said = restored
-        assert begin.round == (2 if damaged else 4)
-        assert len(said) == int(damaged)
-        *_, (server, _) = simulation().run(begin, again, 7)
+        assert restored.server.round == (2 if damaged else 4)
+        assert len(restored.complaints) == int(damaged)
+        *_, (server, _) = simulation().run(restored.server, restored.store, 7)
         assert torch.equal(server.x, whole)
 
 

@@ -121,7 +121,7 @@ def test_evaluation_can_be_made_rarer():
 
 def test_out_holds_everything_and_is_not_overwritten_by_another_run(tmp_path):
     result = fedstep.fit(net(), clients(), rounds=3, test=TEST, out=tmp_path / "a")
-    rows = [json.loads(line) for line in (tmp_path / "a/metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "a/rounds.jsonl").read_text().splitlines()]
     assert [r["round"] for r in rows] == [1, 2, 3]
     assert rows[2]["accuracy"] == result.metrics[2].accuracy
     state = safetensors.torch.load_file(tmp_path / "a/model.safetensors")
@@ -129,7 +129,7 @@ def test_out_holds_everything_and_is_not_overwritten_by_another_run(tmp_path):
     page = (tmp_path / "a/report.html").read_text()
     assert "<svg" in page
     assert "http" not in page.replace("http-equiv", "")
-    assert json.loads((tmp_path / "a/run.json").read_text())["settings"]["seed"] == 0
+    assert json.loads((tmp_path / "a/spec.json").read_text())["seed"] == 0
     with pytest.raises(fedstep.InputError, match="another run"):
         fedstep.fit(net(), clients(), rounds=4, out=tmp_path / "a")
     fedstep.fit(net(), clients(), rounds=3, test=TEST, out=tmp_path / "a")

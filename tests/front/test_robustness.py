@@ -119,7 +119,7 @@ def test_a_bad_out_is_found_before_training(tmp_path):
         fedstep.fit(net(), clients(), rounds=2, out=file, on_round=seen.append)
     assert not seen
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/run.json").write_text("{")
+    (tmp_path / "broken/spec.json").write_text("{")
     with pytest.raises(fedstep.InputError, match="broken"):
         fedstep.fit(net(), clients(), rounds=2, out=tmp_path / "broken", on_round=seen.append)
     assert not seen
@@ -133,10 +133,10 @@ def test_an_interrupted_fit_leaves_its_rounds(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fedstep.fit(net(), clients(), rounds=5, out=tmp_path, on_round=stop)
     assert [
-        json.loads(line)["round"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+        json.loads(line)["round"] for line in (tmp_path / "rounds.jsonl").read_text().splitlines()
     ] == [1, 2, 3]
     fedstep.fit(net(), clients(), rounds=5, out=tmp_path)
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
+    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == 5
 
 
 def test_results_of_other_data_are_not_overwritten(tmp_path):

@@ -306,7 +306,7 @@ def test_fit_measures_what_is_named_and_the_first_is_first(tmp_path):
     scores = result.model(data[0][0]).detach()
     assert row.test["confidence"] == pytest.approx(float(scores.softmax(1).amax(1).mean()))
     assert row.accuracy == row.test["accuracy"]
-    settings = json.loads((tmp_path / "a/run.json").read_text())["settings"]
+    settings = json.loads((tmp_path / "a/spec.json").read_text())
     assert [info.name for info in metric_infos(settings)] == list(row.test)
     assert metric_infos(settings)[0] == TopKAccuracy(2).info
 

@@ -60,7 +60,7 @@ def study(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _checkpoint_every_round(monkeypatch):
-    monkeypatch.setattr("fedstep.study.work.SHARE", 1e9)
+    monkeypatch.setattr("fedstep.run.driver.SHARE", 1e9)
 
 
 def job(method="fedexpsls(carry=True)", rounds=8, seed=3):
@@ -293,10 +293,10 @@ def test_a_torn_last_line_is_cut_and_a_broken_middle_is_named(tmp_path):
 
 def test_checkpoints_hold_memories_and_are_removed_at_the_end(tmp_path):
     folder = interrupted(tmp_path)
-    server, store, said = checkpoint.restore(folder)
-    assert server.round == 4  # the fifth was cut short
-    assert said == []
-    assert all(set(memory) == {"step.step"} for memory in store.memories.values())
+    restored = checkpoint.restore(folder)
+    assert restored.server.round == 4  # the fifth was cut short
+    assert restored.complaints == ()
+    assert all(set(memory) == {"step.step"} for memory in restored.store.memories.values())
     assert len(checkpoint.descriptions(folder)) == 2
     work(job(), tmp_path, None)
     assert finished(job(), tmp_path)

@@ -6,24 +6,15 @@ import gzip
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes
+from fedstep.run.folder import StoredRun
 
 PACKED = "results.jsonl.gz"
 DIGITS = 6  # significant, in the compact file
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """What one run left: its spec.json, its rows, and whether it reached its last round."""
-
-    spec: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-    done: bool
 
 
 def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis.packed import PACKED, StoredRun, pack_runs, unpack
+from fedstep.analysis.packed import PACKED, pack_runs, unpack
 from fedstep.core.errors import InputError
 from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
+from fedstep.run.folder import SPEC, StoredRun, read_run
 from fedstep.run.history import Run
-from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice, read_choices
-from fedstep.study.plan import Job, Method, Study, read_study
+from fedstep.study.plan import Job, Method, Setting, Study, read_study
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,8 @@ def primary_metric(groups: Sequence[Group]) -> MetricInfo:
 
 def load_results(home: Path) -> Results:
     """Read a results folder; runs that are not in HOME/runs are taken from the compact file beside it."""
+    if is_single_run(home):
+        return load_single_run(home)
     study = _study(home)
     choices = _choices(study, home)
     runs = _stored_runs(home, _jobs(study, choices))
@@ -99,6 +100,8 @@ def pack(home: Path, path: Path) -> Path:
 
     study.toml, scale.txt and tuning.json belong beside the file.
     """
+    if is_single_run(home):
+        raise InputError(f"{home}: one run, not a study; export it with --csv or --parquet")
     study = _study(home)
     runs = _stored_runs(home, _jobs(study, _choices(study, home)))
     finished = {run.job.digest: run.stored for run in runs if run.stored.done}
@@ -160,17 +163,64 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
         packed = unpack(home / PACKED)
     runs = []
     for label, job in jobs:
-        stored = _read(home / "runs" / job.digest) or packed.get(job.digest)
+        stored = read_run(home / "runs" / job.digest) or packed.get(job.digest)
         if stored is not None:
             runs.append(_LabelledRun(label, job, stored))
     return runs
 
 
-def _read(folder: Path) -> StoredRun | None:
-    rows = Journal(folder / "rounds.jsonl").rows()
-    if not rows:
-        return None
-    spec = {}
-    if (folder / "spec.json").exists():
-        spec = json.loads((folder / "spec.json").read_text())
-    return StoredRun(spec, rows, (folder / "done.json").exists())
+def is_single_run(home: Path) -> bool:
+    """Whether the folder is that of one run, as `fit(out=...)` writes it."""
+    return (home / SPEC).exists() and not (home / "study.toml").exists()
+
+
+def load_single_run(home: Path) -> Results:
+    """A run of `fit`, or one run of a study, as a study of one method and one seed."""
+    stored = read_run(home)
+    if stored is None:
+        raise InputError(f"{home}: no results yet; the run has not finished its first round")
+    spec = stored.spec
+    try:
+        label = spec["method"]
+        seed = spec["seed"]
+        algorithm = spec["algorithm"]
+        setting = _setting_of(spec)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{home / SPEC}: not that of a run ({error} is missing)") from None
+    choice = Choice(label, algorithm, rounds=0, scores={})
+    unfinished = []
+    if not stored.done:
+        unfinished.append(seed)
+    group = Group(
+        label=label,
+        runs=(Run(f"{label}, seed {seed}", stored.rows, metric_infos(spec)),),
+        choice=choice,
+        published={},
+        seeds=(seed,),
+        unfinished=tuple(unfinished),
+        specs=(spec,),
+    )
+    study = Study(
+        name=home.name,
+        title=f"{label}: a run of fedstep",
+        setting=setting,
+        seeds=(seed,),
+        methods=(Method(label, algorithm),),
+    )
+    return Results(study, (group,), {label: choice})
+
+
+def _setting_of(spec: Mapping[str, Any]) -> Setting:
+    if "setting" in spec:  # one run out of the folder of a study
+        return Setting(**spec["setting"])
+    return Setting(
+        data="given to fit",
+        model=f"{spec['parameters']:,} parameters",
+        rounds=spec["rounds"],
+        per_round=spec["per_round"],
+        steps=spec["steps"] or None,  # a plan may have no steps at all, a study may not
+        epochs=spec["epochs"] or None,
+        batch=spec["batch"],
+        every=spec["every"],
+        train_loss=False,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +63,9 @@ class Store:
     def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
         """Forget versions in files that none of these indices names."""
 
+    def flush(self) -> None:
+        """Bring to the disk what lies in files: a checkpoint that names a version may only be written after it."""
+
 
 @dataclass
 class DiskStore(Store):
@@ -72,6 +77,8 @@ class DiskStore(Store):
 
     folder: Path = Path("memories")
     versions: dict[int, int] = field(default_factory=dict)
+    history: bool = True  # False: nothing goes back to an older version, so it is deleted at once
+    _unflushed: set[Path] = field(default_factory=set, repr=False)
 
     def get(self, client: int) -> Mapping[str, Tensor] | None:
         version = self.versions.get(client)
@@ -86,7 +93,8 @@ class DiskStore(Store):
             ) from None
 
     def put(self, client: int, memory: dict[str, Tensor]) -> None:
-        version = self.versions.get(client, 0) + 1
+        before = self.versions.get(client, 0)
+        version = before + 1
         path = self._file(client, version)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
@@ -95,6 +103,9 @@ class DiskStore(Store):
         )
         part.replace(path)
         self.versions[client] = version
+        self._unflushed.add(path)
+        if not self.history:
+            self._forget(self._file(client, before))
 
     def items(self) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         for client in self.versions:
@@ -109,7 +120,17 @@ class DiskStore(Store):
         }
         for path in self.folder.rglob("*.safetensors"):
             if path not in meant:
-                path.unlink(missing_ok=True)
+                self._forget(path)
+
+    def flush(self) -> None:
+        folders = {path.parent for path in self._unflushed}
+        for path in (*self._unflushed, *folders):
+            _sync(path)
+        self._unflushed.clear()
+
+    def _forget(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._unflushed.discard(path)
 
     def _file(self, client: int, version: int) -> Path:
         return self.folder / f"{client % 256:02x}" / f"{client}.{version}.safetensors"
@@ -117,6 +138,24 @@ class DiskStore(Store):
 
 def store_for(task: Task, folder: Path) -> Store:
     """Where the memories of this task's clients fit: in memory, or in files under the folder."""
-    x = task.model.init()
-    each = sum(t.numel() * t.element_size() for t in task.algorithm.memory_init(x).values())
-    return Store() if each * len(task.federation) <= LARGE else DiskStore(folder=folder)
+    if lives_on_disk(task):
+        return DiskStore(folder=folder)
+    return Store()
+
+
+def lives_on_disk(task: Task) -> bool:
+    """Whether the memories of all clients are too much for this process."""
+    first_memory = task.algorithm.memory_init(task.model.init())
+    bytes_a_client = sum(t.numel() * t.element_size() for t in first_memory.values())
+    return bytes_a_client * len(task.federation) > LARGE
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    if sys.platform == "win32" and path.is_dir():
+        return  # a directory cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,67 +1,91 @@
-"""Server state and clients' memories on disk: safetensors with a checksum beside it, the last two kept."""
+"""Server state and clients' memories on disk: safetensors, described and sealed in JSON; the last two are kept."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
-from fedstep.core.vec import prefixed, under
+from fedstep.core.vec import State, prefixed, under
 from fedstep.execute.store import DiskStore, Store
-from fedstep.run.files import write_bytes, write_json
+from fedstep.run.files import read_sealed, sync_folder, write_sealed, write_tensors
+from fedstep.run.journal import JournalMark
 
-KEPT = 2
+CHECKPOINTS_KEPT = 2  # one more than is needed: the last one may be torn by a crash of the disk
 MEMORIES = "memories"
 
 
-def save(folder: Path, server: Server, store: Store) -> None:
+@dataclass(frozen=True)
+class Restored:
+    """The state after a complete round, and a line for each newer checkpoint that is not whole."""
+
+    server: Server
+    store: Store
+    journal: JournalMark | None  # None in checkpoints of older versions
+    complaints: tuple[str, ...] = ()
+
+
+def save(folder: Path, server: Server, store: Store, journal: JournalMark | None = None) -> None:
     """Write the state after a complete round; the description is written last and makes it valid."""
-    tensors = {
+    tensors = server_tensors(server)
+    index = store.index()
+    if index:
+        # the memories are files of their own: they must be on the disk before the checkpoint that means them
+        store.flush()
+        tensors["index"] = torch.tensor(sorted(index.items()))
+    else:
+        for client, memory in store.items():
+            tensors |= prefixed(f"memory.{client}.", memory)
+    stem = folder / f"checkpoint-{server.round:07d}"
+    description = {
+        "round": server.round,
+        "horizon": server.horizon,
+        "sha256": write_tensors(stem.with_suffix(".safetensors"), tensors),
+    }
+    if journal is not None:
+        description["journal_bytes"] = journal.bytes
+        description["journal_sha256"] = journal.sha256
+    write_sealed(stem.with_suffix(".json"), description)
+    sync_folder(folder)  # before older ones go: a power cut must not leave neither
+    for path in descriptions(folder)[CHECKPOINTS_KEPT:]:
+        _delete(path)
+    if index:
+        store.keep_only([index, *(_index(path) for path in descriptions(folder))])
+
+
+def server_tensors(server: Server) -> dict[str, Tensor]:
+    """What the server knows, under flat names."""
+    return {
         "x": server.x,
         "readout": server.readout,
         "eta_g": server.eta_g,
         **prefixed("shared.", server.shared),
         **prefixed("rule.", server.rule),
     }
-    index = store.index()
-    if index:  # the memories are files of their own: they must be on the disk before the checkpoint that means them
-        os.sync()
-        tensors["index"] = torch.tensor(sorted(index.items()))
-    else:
-        for client, memory in store.items():
-            tensors |= prefixed(f"memory.{client}.", memory)
-    data = safetensors.torch.save({name: t.detach().clone() for name, t in tensors.items()})
-    stem = folder / f"checkpoint-{server.round:07d}"
-    write_bytes(stem.with_suffix(".safetensors"), data)
-    about = {
-        "round": server.round,
-        "horizon": server.horizon,
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
-    write_json(stem.with_suffix(".json"), about)
-    for old in descriptions(folder)[KEPT:]:
-        old.unlink(missing_ok=True)
-        old.with_suffix(".safetensors").unlink(missing_ok=True)
-    if index:
-        store.keep_only([index, *(_index(path) for path in descriptions(folder))])
 
 
-def _index(path: Path) -> dict[int, int]:
-    """The versions of memories that a checkpoint means; none where it is torn."""
-    try:
-        with safetensors.safe_open(path.with_suffix(".safetensors"), "pt") as file:
-            return dict(file.get_tensor("index").tolist())
-    except (OSError, safetensors.SafetensorError):
-        return {}
+def server_from(tensors: State, round: int, horizon: int) -> Server:
+    """The server of `server_tensors`."""
+    rule = under("rule.", tensors)
+    # rules kept the last step in their state before it had a place of its own
+    old_eta_g = rule.pop("eta_g", torch.ones(()))
+    return Server(
+        x=tensors["x"],
+        readout=tensors["readout"],
+        shared=under("shared.", tensors),
+        rule=rule,
+        round=round,
+        horizon=horizon,
+        eta_g=tensors.get("eta_g", old_eta_g),
+    )
 
 
 def descriptions(folder: Path) -> list[Path]:
@@ -69,14 +93,15 @@ def descriptions(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-*.json"), reverse=True)
 
 
-def restore(folder: Path) -> tuple[Server, Store, list[str]] | None:
-    """The newest state that is whole, and a line for each that is not; None where there is no checkpoint."""
+def restore(folder: Path) -> Restored | None:
+    """The newest state that is whole; None where there is no checkpoint."""
     complaints: list[str] = []
     for path in descriptions(folder):
         try:
-            return (*_read(path), complaints)
-        except (InputError, OSError, ValueError, KeyError) as error:
-            complaints.append(f"{path}: {error}")
+            return _read(path, tuple(complaints))
+        except (InputError, OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            complaints.append(f"{path}: {reason}")
     if complaints:
         raise InputError(
             f"{complaints[0]}: no whole checkpoint is left; remove {folder} to begin that run anew"
@@ -88,32 +113,49 @@ def remove(folder: Path) -> None:
     """Delete the checkpoints of a finished run, and the memories of its clients."""
     shutil.rmtree(folder / MEMORIES, ignore_errors=True)
     for path in descriptions(folder):
-        path.unlink(missing_ok=True)
-        path.with_suffix(".safetensors").unlink(missing_ok=True)
+        _delete(path)
+    # what a crash left between the two files of a checkpoint
+    for stray in folder.glob("checkpoint-*"):
+        stray.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> tuple[Server, Store]:
-    about: dict[str, Any] = json.loads(path.read_text())
+def _delete(description: Path) -> None:
+    description.unlink(missing_ok=True)
+    description.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def _index(description: Path) -> dict[int, int]:
+    """The versions of memories that a checkpoint means; none where it is torn."""
+    try:
+        with safetensors.safe_open(description.with_suffix(".safetensors"), "pt") as file:
+            return dict(file.get_tensor("index").tolist())
+    except (OSError, safetensors.SafetensorError):
+        return {}
+
+
+def _read(path: Path, complaints: tuple[str, ...]) -> Restored:
+    description = read_sealed(path)
     data = path.with_suffix(".safetensors").read_bytes()
-    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+    if hashlib.sha256(data).hexdigest() != description["sha256"]:
         raise InputError("the checkpoint is corrupt (its checksum does not agree)")
     tensors = safetensors.torch.load(data)
-    store = Store()
-    if "index" in tensors:
-        store = DiskStore(folder=path.parent / MEMORIES, versions=dict(tensors["index"].tolist()))
-    for name, value in under("memory.", tensors).items():
-        client, _, rest = name.partition(".")
-        store.memories.setdefault(int(client), {})[rest] = value
-    rule = under("rule.", tensors)
-    # rules kept the last step in their state before it had a place of its own
-    old_eta_g = rule.pop("eta_g", torch.ones(()))
-    server = Server(
-        x=tensors["x"],
-        readout=tensors["readout"],
-        shared=under("shared.", tensors),
-        rule=rule,
-        round=about["round"],
-        horizon=about["horizon"],
-        eta_g=tensors.get("eta_g", old_eta_g),
+    journal = None
+    if "journal_sha256" in description:
+        journal = JournalMark(description["journal_bytes"], description["journal_sha256"])
+    return Restored(
+        server=server_from(tensors, description["round"], description["horizon"]),
+        store=_store(path.parent, tensors),
+        journal=journal,
+        complaints=complaints,
     )
-    return server, store
+
+
+def _store(folder: Path, tensors: State) -> Store:
+    if "index" in tensors:
+        versions = dict(tensors["index"].tolist())
+        return DiskStore(folder=folder / MEMORIES, versions=versions)
+    store = Store()
+    for name, value in under("memory.", tensors).items():
+        client, _, field = name.partition(".")
+        store.memories.setdefault(int(client), {})[field] = value
+    return store

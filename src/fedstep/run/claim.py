@@ -1,34 +1,94 @@
-"""One process a run: a lock on its folder."""
+"""One process a run: a lock on its folder, and who holds it."""
 
 from __future__ import annotations
 
-import sys
+import json
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 from fedstep.core.errors import InputError
 
+LOCK = "lock"
+OWNER = "owner.json"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that holds a folder; the random id tells apart two of the same number."""
+
+    host: str
+    pid: int
+    id: str
+
+    @staticmethod
+    def here() -> Owner:
+        """This process, for one claim."""
+        return Owner(host=socket.gethostname(), pid=os.getpid(), id=uuid4().hex)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A folder that this process holds."""
+
+    folder: Path
+    owner: Owner
+
+    def check(self) -> None:
+        """Refuse to go on where another process has taken the folder.
+
+        Some network file systems grant a lock to two machines at once, without an error: the file beside it tells.
+        """
+        holder = _read_owner(self.folder)
+        if holder is not None and holder != self.owner:
+            raise InputError(
+                f"{self.folder}: another process{_named(holder)} has taken over this run; this one stops"
+            )
+
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock inside; a second process is refused. The system frees the lock when the holder dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        if not _locked(file.fileno()):
-            raise InputError(
-                f"{folder}: another process is working on this run; wait for it or stop it"
-            )
-        yield  # the file stays: removing it would let two processes lock two files of the same name
+def claimed(folder: Path, patience: float = 0.0) -> Iterator[Claim]:
+    """Hold the folder's lock inside; a second process is refused after `patience` seconds.
 
-
-def _locked(descriptor: int) -> bool:
-    if sys.platform == "win32":
-        return True  # there is no lock that dies with its holder
-    import fcntl
-
+    The system frees the lock when the holder dies. The lock file stays: removing it would let two processes lock two files
+    of the same name.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / LOCK)
+        lock.acquire(timeout=patience)
+    except Timeout:
+        holder = _named(_read_owner(folder))
+        raise InputError(
+            f"{folder}: another process is working on this run{holder}; wait for it or stop it"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; choose another directory") from None
+    owner = Owner.here()
+    try:
+        (folder / OWNER).write_text(json.dumps(asdict(owner)) + "\n")
+        yield Claim(folder, owner)
+    finally:
+        if _read_owner(folder) == owner:  # the file of one that took over is not ours to remove
+            (folder / OWNER).unlink(missing_ok=True)
+        lock.release()
+
+
+def _read_owner(folder: Path) -> Owner | None:
+    """Who wrote the file beside the lock; None where it is missing or being written."""
+    try:
+        return Owner(**json.loads((folder / OWNER).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _named(owner: Owner | None) -> str:
+    if owner is None:
+        return ""
+    return f" (process {owner.pid} on {owner.host})"

@@ -1,16 +1,22 @@
-"""Results on disk: safetensors and JSON, written whole or not at all."""
+"""Results on disk: safetensors and JSON, written whole or not at all, with checksums. Reading needs no torch."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedstep.core.errors import InputError
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+CHECKSUM = "checksum"  # the field of a sealed file that is computed from all others
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -36,24 +42,70 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """JSON lines."""
-    write_text(path, "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in rows))
+    lines = [json.dumps(plain(row), allow_nan=False) + "\n" for row in rows]
+    write_text(path, "".join(lines))
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Named tensors as safetensors."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Named tensors as safetensors; returns the SHA-256 of the file."""
     import safetensors.torch  # here, so that reports need no torch
 
-    write_bytes(path, safetensors.torch.save({k: v.detach().clone() for k, v in tensors.items()}))
+    # clones: safetensors refuses tensors that share storage, as a readout and its iterate do
+    copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    data: bytes = safetensors.torch.save(copies)
+    write_bytes(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_sealed(path: Path, fields: Mapping[str, Any]) -> None:
+    """A JSON object with a checksum over all its fields."""
+    write_json(path, {**fields, CHECKSUM: _checksum(fields)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The fields of a sealed file; one that is damaged is refused. Older files have no seal and are believed."""
+    try:
+        fields = json.loads(path.read_text())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path}: damaged, not JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise InputError(f"{path}: damaged, not a JSON object")
+    checksum = fields.pop(CHECKSUM, None)
+    if checksum is not None and checksum != _checksum(fields):
+        raise InputError(f"{path}: damaged (its checksum does not agree)")
+    return fields
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    text = json.dumps(plain(fields), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder to the disk: a rename may otherwise come after what was done later."""
+    if sys.platform == "win32":
+        return  # a directory cannot be opened there
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: NaN and infinities become null."""
     if hasattr(value, "item"):  # numpy's and torch's numbers
         value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain(item) for item in value]
     return value

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedstep.core.errors import InputError
-from fedstep.run.files import plain, write_lines
+from fedstep.run.files import plain, write_bytes
+
+BEGIN_ANEW = "remove the run's folder to begin it anew"
+
+
+@dataclass(frozen=True)
+class JournalMark:
+    """How long a journal was at some moment, and the hash of what it held: a checkpoint means that part of it."""
+
+    bytes: int
+    sha256: str
 
 
 class Journal:
@@ -17,39 +29,73 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # the hash runs along, so that a checkpoint need not read a long journal
+        self._hash = hashlib.sha256()
+        self._bytes = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(plain(row), allow_nan=False) + "\n")
+        line = (json.dumps(plain(row), allow_nan=False) + "\n").encode()
+        with self.path.open("ab") as file:
+            file.write(line)
+        self._hash.update(line)
+        self._bytes += len(line)
 
     def flush(self) -> None:
         """Bring the rows to the disk."""
-        with self.path.open("a") as file:
+        with self.path.open("ab") as file:
             os.fsync(file.fileno())
+
+    def mark(self) -> JournalMark:
+        """What has been written by this object and kept by it."""
+        return JournalMark(self._bytes, self._hash.hexdigest())
 
     def rows(self) -> list[dict[str, Any]]:
         """The whole rows; a torn last line is left out."""
         if not self.path.exists():
             return []
-        lines = self.path.read_text().split("\n")
-        if lines[-1] == "":
+        lines = self.path.read_bytes().split(b"\n")
+        if lines[-1] == b"":
             lines.pop()
         rows: list[dict[str, Any]] = []
-        for number, line in enumerate(lines):
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                if number < len(lines) - 1:
-                    raise InputError(
-                        f"{self.path}, line {number + 1}: not JSON; remove the run's folder to begin it anew"
-                    ) from None
+        for number, line in enumerate(lines, start=1):
+            row = _parsed(line)
+            if row is not None:
+                rows.append(row)
+            elif number < len(lines):
+                raise InputError(f"{self.path}, line {number}: not JSON; {BEGIN_ANEW}")
         return rows
 
     def keep(self, rounds: int) -> None:
         """Cut to the first rounds, so that what follows is written once."""
-        rows = self.rows()
-        if [row["round"] for row in rows[:rounds]] != list(range(1, rounds + 1)):
+        rows = self.rows()[:rounds]
+        if [row.get("round") for row in rows] != list(range(1, rounds + 1)):
+            raise InputError(f"{self.path}: rounds are missing before {rounds}; {BEGIN_ANEW}")
+        lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
+        self._replace("".join(lines).encode())
+
+    def cut(self, mark: JournalMark) -> None:
+        """Cut to what it was at a mark; a journal that was changed since is refused."""
+        data = b""
+        if self.path.exists():
+            data = self.path.read_bytes()[: mark.bytes]
+        if hashlib.sha256(data).hexdigest() != mark.sha256:
             raise InputError(
-                f"{self.path}: rounds are missing before {rounds}; remove the run's folder to begin it anew"
+                f"{self.path}: damaged (it does not agree with the checkpoint); {BEGIN_ANEW}"
             )
-        write_lines(self.path, rows[:rounds])
+        self._replace(data)
+
+    def _replace(self, data: bytes) -> None:
+        write_bytes(self.path, data)
+        self._hash = hashlib.sha256(data)
+        self._bytes = len(data)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """A row, or None where the line is not one."""
+    try:
+        row = json.loads(line)
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    return row

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-import numpy
 import torch
 from torch import Tensor
 
-import fedstep
+from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.labels import label_name
 from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
 from fedstep.data.rules import rule
+from fedstep.execute.base import Executor
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
 from fedstep.execute.profiler import TimeProfiler
-from fedstep.execute.store import store_for
 from fedstep.execute.task import Task
 from fedstep.models.named import named
-from fedstep.run import checkpoint
-from fedstep.run.claim import claimed
-from fedstep.run.files import write_json, write_tensors
-from fedstep.run.journal import Journal
-from fedstep.run.metrics import metrics_of
+from fedstep.run.driver import RunFolder, Series, opened
+from fedstep.run.files import write_json
+from fedstep.run.folder import check_finished
+from fedstep.run.identity import federation_digest
+from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
-from fedstep.server.weighting import BySamples, Equal
+from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
-from fedstep.study.plan import Job, Study
+from fedstep.study.plan import Job, Setting, Study
 
-SHARE = 0.05  # of the time may go into checkpoints
+WEIGHTING: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
+
+Watch = Callable[[RoundReport], None]
+
+
+@dataclass(frozen=True)
+class DealtTask:
+    """A task dealt to clients, and the hash of all its samples."""
+
+    split: tasks.Split
+    data_digest: str
 
 
 def folder_of(run: Job, home: Path) -> Path:
@@ -48,11 +57,11 @@ def folder_of(run: Job, home: Path) -> Path:
 
 
 def finished(run: Job, home: Path) -> bool:
-    """Whether there is nothing left to do: the run is closed and all its rows are there."""
-    folder = folder_of(run, home)
-    return (folder / "done.json").exists() and len(
-        Journal(folder / "rounds.jsonl").rows()
-    ) == run.setting.rounds
+    """Whether there is nothing left to do; a finished run that was damaged since is to be done again."""
+    try:
+        return check_finished(folder_of(run, home), run.setting.rounds)
+    except InputError:
+        return False
 
 
 def prepare(study: Study) -> None:
@@ -63,138 +72,172 @@ def prepare(study: Study) -> None:
 
 
 @lru_cache(maxsize=2)
-def split(
+def dealt_task(
     data: str, partition: str | None, seed: int, limit: int | None, directory: Path | None
-) -> tasks.Split:
+) -> DealtTask:
     """The task of a run; runs that follow one another share it."""
-    return tasks.load(data, rule(partition) if partition else None, directory, seed, limit)
+    partition_rule = None
+    if partition:
+        partition_rule = rule(partition)
+    split = tasks.load(data, partition_rule, directory, seed, limit)
+    return DealtTask(split, federation_digest(split.federation))
+
+
+def dealt_task_of(run: Job, data: Path | None) -> DealtTask:
+    """The task of a job, from the data directory."""
+    setting = run.setting
+    return dealt_task(setting.data, setting.partition, run.seed, setting.limit, data)
 
 
 def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     """The run as a simulation."""
-    s = run.setting
-    dealt = split(s.data, s.partition, run.seed, s.limit, data)
-    model = named(s.model, key(run.seed, "model"))
-    alg = build(run.method)
-    if s.weighting is not None:
-        alg = replace(alg, weighting=Equal() if s.weighting == "equal" else BySamples())
-    task = Task(alg, model, dealt.federation, Plan(s.batch, s.steps, s.epochs), run.seed)
-    sim = Simulation(
-        task,
-        min(s.per_round, len(dealt.federation)),
+    setting = run.setting
+    split = dealt_task_of(run, data).split
+    model = named(setting.model, key(run.seed, "model"))
+    algorithm = build(run.method)
+    if setting.weighting is not None:
+        algorithm = replace(algorithm, weighting=WEIGHTING[setting.weighting])
+    plan = Plan(setting.batch, setting.steps, setting.epochs)
+    made = Simulation(
+        task=Task(algorithm, model, split.federation, plan, run.seed),
+        per_round=min(setting.per_round, len(split.federation)),
         executor=choose(model),
-        test=_first(dealt.test, s.eval_limit),
-        every=s.every,
-        heldout=_first(dealt.heldout, s.eval_limit),
-        train=s.train_loss,
-        metrics=metrics_of(s.metrics) if s.metrics else None,
+        test=_first(split.test, setting.eval_limit),
+        every=setting.every,
+        heldout=_first(split.heldout, setting.eval_limit),
+        train=setting.train_loss,
+        metrics=_metrics(setting),
     )
-    return sim, dealt
+    return made, split
+
+
+def _metrics(setting: Setting) -> tuple[Metric, ...] | None:
+    """What the study measures; None: what is usual for such targets."""
+    if not setting.metrics:
+        return None
+    return metrics_of(setting.metrics)
 
 
 def note_labels(study: Study, home: Path, data: Path | None) -> None:
-    """Write which labels the clients of the first seed hold, for the report; nothing where targets are no classes."""
-    s = study.setting
-    dealt = split(s.data, s.partition, study.seeds[0], s.limit, data).federation
-    if dealt.fields[-1].is_floating_point() or dealt.fields[-1].dim() != 1:
+    """Write which labels the clients of the first seed hold, for the report.
+
+    Nothing is written where targets are no classes.
+    """
+    setting = study.setting
+    seed = study.seeds[0]
+    split = dealt_task(setting.data, setting.partition, seed, setting.limit, data).split
+    targets = split.federation.fields[-1]
+    if targets.is_floating_point() or targets.dim() != 1:
         return
-    table = label_counts([p.numpy() for p in dealt.parts], dealt.fields[-1].numpy())
-    held = [k for k in range(table.shape[1]) if table[:, k].any()]
-    names = [label_name(s.data, k) for k in held]
+    parts = [part.numpy() for part in split.federation.parts]
+    counts = label_counts(parts, targets.numpy())
+    present = [label for label in range(counts.shape[1]) if counts[:, label].any()]
     write_json(
         home / "labels.json",
-        {"seed": study.seeds[0], "labels": names, "counts": table[:, held].tolist()},
+        {
+            "seed": seed,
+            "labels": [label_name(setting.data, label) for label in present],
+            "counts": counts[:, present].tolist(),
+        },
     )
 
 
 def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor, ...] | None:
-    return None if fields is None else tuple(f[:limit] for f in fields)
+    if fields is None:
+        return None
+    return tuple(field[:limit] for field in fields)
 
 
 def work(
     run: Job,
     home: Path,
     data: Path | None,
-    watch: Callable[[RoundReport], None] | None = None,
+    watch: Watch | None = None,
     workers: int = 1,
     profile: bool = False,
+    patience: float = 0.0,
 ) -> list[str]:
-    """Bring a run to its end; returns what there is to say about damaged checkpoints."""
+    """Bring a run to its end; returns what there is to say about damaged files.
+
+    `patience`: seconds to wait for another process that holds the run, such as one that is dying on another machine.
+    """
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
-    with claimed(folder_of(run, home)):
-        if finished(run, home):
-            return []
-        sim, dealt = simulation(run, data)
-        profiler = TimeProfiler()
-        begun = perf_counter()
-        if profile:
-            sim = replace(sim, task=replace(sim.task, profiler=profiler))
-        with Processes(choose(sim.task.model), workers) if workers > 1 else nullcontext() as crew:
-            said = _work(
-                run, replace(sim, executor=crew or sim.executor), dealt, folder_of(run, home), watch
-            )
-        if profile:
-            if crew is not None:
-                profiler.merge({"idle": crew.idle})
-            wall = perf_counter() - begun
-            spent = profile_of(profiler.drain(), wall, run.setting.rounds, workers)
-            write_json(folder_of(run, home) / PROFILE_FILE, spent)
-        return said
+    with opened(folder_of(run, home), patience) as folder:
+        if not folder.is_finished(run.setting.rounds):
+            made, _ = simulation(run, data)
+            folder.identify(*_manifest(run, made, dealt_task_of(run, data)))
+            with _executor(made.task, workers) as executor:
+                made = replace(made, executor=executor)
+                if profile:
+                    _complete_timed(folder, run, made, watch, workers)
+                else:
+                    _complete(folder, run, made, watch)
+        return folder.notes
 
 
-def _work(
-    run: Job,
-    sim: Simulation,
-    dealt: tasks.Split,
-    folder: Path,
-    watch: Callable[[RoundReport], None] | None,
-) -> list[str]:
-    state = checkpoint.restore(folder)
-    fresh = store_for(sim.task, folder / checkpoint.MEMORIES)
-    begin, store, said = state or (sim.begin(run.setting.rounds), fresh, [])
-    journal = Journal(folder / "rounds.jsonl")
-    journal.keep(begin.round)
-    write_json(
-        folder / "spec.json",
-        {**asdict(run), "digest": run.digest, "partition": dealt.digest, **_about(dealt, sim)},
-    )
-    spent, cost, since = 0.0, 0.0, perf_counter()
-    server = begin
-    for server, row in sim.run(begin, store, run.setting.rounds):
-        journal.append(row.to_dict())
-        if watch:
-            watch(row)
-        if (perf_counter() - since) * SHARE >= cost:
-            journal.flush()
-            clock = perf_counter()
-            checkpoint.save(folder, server, store)
-            since = perf_counter()
-            cost = since - clock
-            spent += cost
-    journal.flush()
-    write_tensors(folder / "model.safetensors", {"readout": server.readout, "x": server.x})
-    write_json(
-        folder / "done.json", {"rounds": server.round, "checkpoint_seconds": round(spent, 3)}
-    )
-    checkpoint.remove(folder)
-    return said
+def _executor(task: Task, workers: int) -> Executor:
+    alone = choose(task.model)
+    if workers == 1:
+        return alone
+    return Processes(alone, workers)
 
 
-def _about(dealt: tasks.Split, sim: Simulation) -> dict[str, object]:
-    sizes = [p.numel() for p in dealt.federation.parts]
-    return {
-        "note": dealt.note,
-        "algorithm": repr(sim.task.algorithm),
-        "parameters": sim.task.model.dim,
+def _complete(folder: RunFolder, run: Job, made: Simulation, watch: Watch | None) -> None:
+    def watched(series: Series) -> Series:
+        for server, row in series:
+            if watch is not None:
+                watch(row)
+            yield server, row
+
+    folder.complete(made, run.setting.rounds, _model_tensors, watched)
+
+
+def _complete_timed(
+    folder: RunFolder, run: Job, made: Simulation, watch: Watch | None, workers: int
+) -> None:
+    """The same, with a profile of where the time went."""
+    profiler = TimeProfiler()
+    begun = perf_counter()
+    timed = replace(made, task=replace(made.task, profiler=profiler))
+    _complete(folder, run, timed, watch)
+    if isinstance(made.executor, Processes):
+        profiler.merge({"idle": made.executor.idle})
+    wall = perf_counter() - begun
+    profile = profile_of(profiler.drain(), wall, run.setting.rounds, workers)
+    write_json(folder.path / PROFILE_FILE, profile)
+
+
+def _model_tensors(server: Server) -> dict[str, Tensor]:
+    return {"readout": server.readout, "x": server.x}
+
+
+def _manifest(
+    run: Job, made: Simulation, dealt: DealtTask
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What decides the numbers, and what else is worth knowing."""
+    split = dealt.split
+    sizes = [part.numel() for part in split.federation.parts]
+    identity = {
+        "digest": run.digest,  # of setting, method and seed
+        "partition": split.digest,
+        "data": dealt.data_digest,
+        "cut": made.executor.cut,
+    }
+    about = {
+        **asdict(run),
+        "note": split.note,
+        "algorithm": repr(made.task.algorithm),
+        "parameters": made.task.model.dim,
         "clients": len(sizes),
         "samples": sum(sizes),
-        "test_samples": 0 if dealt.test is None else len(dealt.test[1]),
-        "metrics": [asdict(metric.info) for metric in sim.measured],
-        "heldout_samples": 0 if dealt.heldout is None else len(dealt.heldout[1]),
-        "versions": {
-            "fedstep": fedstep.__version__,
-            "torch": str(torch.__version__),
-            "numpy": numpy.__version__,
-            "python": platform.python_version(),
-        },
+        "test_samples": _count(split.test),
+        "heldout_samples": _count(split.heldout),
+        "metrics": [asdict(metric.info) for metric in made.measured],
     }
+    return identity, about
+
+
+def _count(fields: tuple[Tensor, ...] | None) -> int:
+    if fields is None:
+        return 0
+    return len(fields[1])

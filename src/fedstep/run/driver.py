@@ -1,0 +1,226 @@
+"""One run in one folder, from the last checkpoint to the finished mark: for `fit(out=...)` and for studies.
+
+with opened(folder) as run:                      # claim: one process a folder
+    if not run.is_finished(rounds):
+        run.identify(identity, about)            # manifest: refuse the folder of another run
+        for server, row in run.rounds(simulation, rounds):
+            ...                                  # journal and checkpoints are written here
+        run.finish(server, model)                # the finished mark
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy
+import safetensors.torch
+import torch
+
+import fedstep
+from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
+from fedstep.core.vec import State
+from fedstep.execute.store import Store, store_for
+from fedstep.run import checkpoint
+from fedstep.run.claim import Claim, claimed
+from fedstep.run.files import (
+    file_sha256,
+    plain,
+    read_sealed,
+    sync_folder,
+    write_sealed,
+    write_tensors,
+)
+from fedstep.run.folder import (
+    DONE,
+    JOURNAL,
+    MODEL,
+    SERVER,
+    SPEC,
+    check_file,
+    check_finished,
+    read_mark,
+)
+from fedstep.run.journal import Journal
+from fedstep.run.record import RoundReport
+from fedstep.run.simulate import Simulation
+
+SHARE = 0.05  # of the time may go into checkpoints
+
+Series = Iterable[tuple[Server, RoundReport]]
+
+
+@contextmanager
+def opened(folder: Path, patience: float = 0.0) -> Iterator[RunFolder]:
+    """Claim a run's folder; a second process is refused after `patience` seconds."""
+    with claimed(folder, patience) as claim:
+        yield RunFolder(folder, claim)
+
+
+@dataclass
+class RunFolder:
+    """A folder that this process holds. `notes` has a line for everything odd that was met, and mended."""
+
+    path: Path
+    claim: Claim
+    notes: list[str] = field(default_factory=list)
+    checkpoint_seconds: float = 0.0
+    _journal: Journal = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._journal = Journal(self.path / JOURNAL)
+
+    def is_finished(self, rounds: int) -> bool:
+        """Whether nothing is left to do. A finished run that was damaged since begins anew, and a note says so."""
+        try:
+            finished = check_finished(self.path, rounds)
+        except InputError as error:
+            reason = str(error).split("; remove ")[0]
+            self.notes.append(f"{reason}: the run is done again")
+            (self.path / DONE).unlink(missing_ok=True)
+            return False
+        if finished:
+            # a crash may have come between the mark and this
+            checkpoint.remove(self.path)
+        return finished
+
+    def identify(self, identity: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+        """Write what the run is, or refuse the folder of another run.
+
+        `identity` is what decides the numbers; `about` is worth knowing. Returns both, as spec.json holds them.
+        """
+        path = self.path / SPEC
+        fields = {**identity, **about, "versions": versions()}
+        if not path.exists():
+            self._refuse_other_layout()
+            write_sealed(path, fields)
+            return plain(fields)  # type: ignore[no-any-return]
+        before = read_sealed(path)
+        wanted = plain(identity)
+        # an older version wrote fewer fields: what it did not write cannot differ
+        common = [name for name in wanted if name in before]
+        changed = [name for name in common if before[name] != wanted[name]]
+        if changed or not common:
+            raise InputError(
+                f"{self.path}: it holds the results of another run "
+                f"(not the same: {', '.join(changed or wanted)}); choose another directory or remove it"
+            )
+        self._note_other_torch(before)
+        return before
+
+    def complete(
+        self,
+        simulation: Simulation,
+        until: int,
+        model_of: Callable[[Server], State],
+        watch: Callable[[Series], Series] = iter,
+    ) -> Server:
+        """Do the rounds that are missing, write the model and set the finished mark.
+
+        `watch` is given the rounds as they come and passes them on; what it raises interrupts the run.
+        """
+        server, store = self._resume(simulation, until)
+        # a run that was killed after its last round has none left: the server is the one restored
+        for after_round, _ in watch(self._rounds(simulation, server, store, until)):
+            server = after_round
+        self._finish(server, model_of(server))
+        return server
+
+    def _rounds(self, simulation: Simulation, server: Server, store: Store, until: int) -> Series:
+        """Each round is in the journal when it comes out, and in a checkpoint from time to time."""
+        last_checkpoint = perf_counter()
+        cost = 0.0
+        for after_round, row in simulation.run(server, store, until):
+            self._journal.append(row.to_dict())
+            yield after_round, row
+            if (perf_counter() - last_checkpoint) * SHARE >= cost:
+                cost = self._checkpoint(after_round, store)
+                last_checkpoint = perf_counter()
+
+    def rows(self) -> list[RoundReport]:
+        """Every row so far, also those of earlier calls."""
+        return [RoundReport.from_dict(row) for row in self._journal.rows()]
+
+    def _finish(self, server: Server, model: State) -> None:
+        """Write model and server, then the mark that makes the run finished."""
+        self.claim.check()
+        self._journal.flush()
+        hashes = {
+            JOURNAL: file_sha256(self.path / JOURNAL),
+            MODEL: write_tensors(self.path / MODEL, model),
+            SERVER: write_tensors(self.path / SERVER, checkpoint.server_tensors(server)),
+        }
+        mark = {
+            "rounds": server.round,
+            "horizon": server.horizon,
+            "checkpoint_seconds": round(self.checkpoint_seconds, 3),
+            "sha256": hashes,
+        }
+        write_sealed(self.path / DONE, mark)
+        sync_folder(self.path)
+        checkpoint.remove(self.path)
+
+    def finished_server(self) -> Server:
+        """What the server of a finished run knew in the end."""
+        mark = read_mark(self.path)
+        if mark is None:
+            raise InputError(f"{self.path}: the run is not finished")
+        check_file(self.path, mark, SERVER)
+        tensors = safetensors.torch.load_file(self.path / SERVER)
+        return checkpoint.server_from(tensors, mark.rounds, mark.horizon)
+
+    def _resume(self, simulation: Simulation, until: int) -> tuple[Server, Store]:
+        (self.path / DONE).unlink(missing_ok=True)
+        restored = checkpoint.restore(self.path)
+        if restored is None:
+            self._journal.keep(0)
+            memories = self.path / checkpoint.MEMORIES
+            return simulation.begin(until), store_for(simulation.task, memories)
+        self.notes.extend(restored.complaints)
+        if restored.journal is None:
+            self._journal.keep(restored.server.round)
+        else:
+            self._journal.cut(restored.journal)
+        return restored.server, restored.store
+
+    def _checkpoint(self, server: Server, store: Store) -> float:
+        """Write one, and return the seconds it took."""
+        begun = perf_counter()
+        self.claim.check()
+        self._journal.flush()  # first: the checkpoint means these rows
+        checkpoint.save(self.path, server, store, self._journal.mark())
+        seconds = perf_counter() - begun
+        self.checkpoint_seconds += seconds
+        return seconds
+
+    def _refuse_other_layout(self) -> None:
+        if (self.path / "run.json").exists():
+            raise InputError(
+                f"{self.path}: it holds the results of another run, of an older version of fedstep; "
+                "choose another directory or remove it"
+            )
+
+    def _note_other_torch(self, before: Mapping[str, Any]) -> None:
+        recorded = before.get("versions", {}).get("torch")
+        here = versions()["torch"]
+        if recorded is not None and recorded != here:
+            self.notes.append(
+                f"{self.path}: begun with torch {recorded}, goes on with {here}: "
+                "the last bits may differ from an uninterrupted run"
+            )
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on besides the settings."""
+    return {
+        "fedstep": fedstep.__version__,
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+        "python": platform.python_version(),
+    }

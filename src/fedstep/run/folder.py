@@ -1,0 +1,102 @@
+"""What a run's folder holds, and how it is read back without torch. `run/driver.py` writes it.
+
+    spec.json          what identifies the run, and what else there is to know about it
+    rounds.jsonl       a row a round
+    model.safetensors  the trained model
+    server.safetensors all that the server knew after the last round
+    done.json          the finished mark: rounds and the hashes of the three files above
+    lock, owner.json   who works on it
+    checkpoint-*, memories/   only while the run is not finished
+
+A study's folder holds many of them under runs/; `fit(out=...)` writes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedstep.core.errors import InputError
+from fedstep.run.files import file_sha256, read_sealed
+from fedstep.run.journal import Journal
+
+SPEC = "spec.json"
+JOURNAL = "rounds.jsonl"
+MODEL = "model.safetensors"
+SERVER = "server.safetensors"
+DONE = "done.json"
+
+
+@dataclass(frozen=True)
+class FinishedMark:
+    """What done.json says; older ones have no hashes."""
+
+    rounds: int
+    horizon: int
+    sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What one run left: its spec.json, its rows, and whether it reached its last round."""
+
+    spec: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    done: bool
+
+
+def read_run(folder: Path) -> StoredRun | None:
+    """The run of a folder, also one that is under way; None before its first round."""
+    mark = read_mark(folder)
+    if mark is not None:
+        check_file(folder, mark, JOURNAL)
+    rows = Journal(folder / JOURNAL).rows()
+    if not rows:
+        return None
+    spec: dict[str, Any] = {}
+    if (folder / SPEC).exists():
+        spec = read_sealed(folder / SPEC)
+    return StoredRun(spec, rows, done=mark is not None)
+
+
+def read_mark(folder: Path) -> FinishedMark | None:
+    """The finished mark; None where the run is not finished."""
+    path = folder / DONE
+    if not path.exists():
+        return None
+    fields = read_sealed(path)
+    rounds = fields.get("rounds")
+    hashes = fields.get("sha256", {})
+    if not isinstance(rounds, int) or not isinstance(hashes, dict):
+        raise InputError(f"{path}: damaged (its fields are not those of a finished run)")
+    return FinishedMark(rounds, fields.get("horizon", rounds), hashes)
+
+
+def check_file(folder: Path, mark: FinishedMark, name: str) -> None:
+    """Refuse a file of a finished run that is not the one it was finished with."""
+    path = folder / name
+    if name not in mark.sha256:
+        return  # finished by an older version, or a file it did not write
+    if not path.exists():
+        raise InputError(f"{path}: missing from a finished run; remove {folder} to run it again")
+    if file_sha256(path) != mark.sha256[name]:
+        raise InputError(
+            f"{path}: damaged (it does not agree with {DONE}); remove {folder} to run it again"
+        )
+
+
+def check_finished(folder: Path, rounds: int) -> bool:
+    """Whether all `rounds` are done; a finished run that is damaged is refused."""
+    mark = read_mark(folder)
+    if mark is None:
+        return False
+    for name in mark.sha256:
+        check_file(folder, mark, name)
+    rows = len(Journal(folder / JOURNAL).rows())
+    if (mark.rounds, rows) != (rounds, rounds):
+        raise InputError(
+            f"{folder / JOURNAL}: {rows} rows in a finished run of {rounds} rounds; remove {folder} to run it again"
+        )
+    return True

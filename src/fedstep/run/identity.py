@@ -1,0 +1,72 @@
+"""What decides the numbers of a run: equal identities give equal bits, whoever runs it, and however often it is interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedstep.data.federation import Federation
+from fedstep.run.simulate import Simulation
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def identity(simulation: Simulation, rounds: int) -> dict[str, Any]:
+    """The settings of a run without its data.
+
+    Of the executor only the cut: the same jobs in one process, in several or on a cluster give the same bits.
+    """
+    task = simulation.task
+    sizes = [part.numel() for part in task.federation.parts]
+    return {
+        "algorithm": text_of(task.algorithm),
+        "parameters": task.model.dim,
+        "start": tensors_digest([task.model.init()]),
+        "clients": len(sizes),
+        "samples": sum(sizes),
+        "per_round": simulation.per_round,
+        "rounds": rounds,
+        "batch": task.plan.batch,
+        "steps": task.plan.steps,
+        "epochs": task.plan.epochs,
+        "order": text_of(task.plan.order),
+        "cut": simulation.executor.cut,
+        "seed": task.seed,
+        "every": simulation.every,
+        "metrics": [asdict(metric.info) for metric in simulation.measured],
+    }
+
+
+def data_identity(simulation: Simulation) -> dict[str, str | None]:
+    """Hashes of all samples, of who has which, and of what is scored. Reads all data once."""
+    test = None
+    if simulation.test is not None:
+        test = tensors_digest(simulation.test)
+    return {"data": federation_digest(simulation.task.federation), "test": test}
+
+
+def federation_digest(federation: Federation) -> str:
+    """A hash of all samples and of who has which."""
+    return tensors_digest([*federation.fields, *federation.parts])
+
+
+def tensors_digest(tensors: Iterable[Tensor]) -> str:
+    """A hash of values, types and shapes."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # as bytes: numpy knows no bfloat16
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def text_of(part: object) -> str:
+    """A part as text; where an object lies in memory is not what it is."""
+    return ADDRESS.sub("", repr(part))
