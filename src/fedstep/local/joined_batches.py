@@ -54,17 +54,23 @@ def _of_a_block(batches: Sequence[LiveBatch], clients: int) -> JoinedBatch:
         share = share.index_add(0, rows, batch.share)
         # who has no such batch is padded with a real sample of its own: zeros could have a
         # gradient that is not finite
-        fill = pieces[0] if pieces else padding
+        fill = padding
+        if pieces:
+            fill = pieces[0]
         pieces.append(_padded(batch.fields, rows, fill))
         masks.append(_mask(batch, rows, clients))
 
-    mask = torch.cat(masks, 1)
-    everything_is_real = bool(mask.all())
+    real = torch.cat(masks, 1)
+    mask = None
+    # without padding the model need not mask its mean, and rounds as one client alone does
+    if not bool(real.all()):
+        mask = real.to(first.inputs.device)
+    by_field = zip(*pieces, strict=True)
     return JoinedBatch(
-        fields=tuple(torch.cat(column, 1) for column in zip(*pieces, strict=True)),
+        fields=tuple(torch.cat(column, 1) for column in by_field),
         share=share,
         seed=seed,
-        mask=None if everything_is_real else mask.to(first.inputs.device),
+        mask=mask,
         count=count.to(first.share.device),
     )
 

@@ -40,7 +40,9 @@ class Stale(Move):
         if self.workers == 1:
             return x
         ages = self._ages(seed, x.shape[-1]).to(x.device)
-        one_of_the_past = ages.reshape(*x.shape[:-1], 1, -1).expand(*x.shape[:-1], 1, x.shape[-1])
+        clients = x.shape[:-1]
+        ages = ages.reshape(*clients, 1, -1)
+        one_of_the_past = ages.expand(*clients, 1, x.shape[-1])
         return state["past"].gather(-2, one_of_the_past).squeeze(-2)
 
     def _ages(self, seed: Tensor, dim: int) -> Tensor:
