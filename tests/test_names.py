@@ -13,8 +13,6 @@ SRC = Path(__file__).parents[1] / "src" / "fedstep"
 COMMANDS = {"register", "run"}
 # Still to be renamed; the list may only become shorter.
 LEFT = {
-    "Curve",
-    "Point",
     "cifar10",
     "cifar100",
     "femnist",

@@ -34,7 +34,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Claim:
+class FolderClaim:
     """A folder that this process holds."""
 
     folder: Path
@@ -53,7 +53,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(folder: Path, patience: float = 0.0) -> Iterator[Claim]:
+def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
     """Hold the folder's lock inside; a second process is refused after `patience` seconds.
 
     The system frees the lock when the holder dies. The lock file stays: removing it would let two processes lock two files
@@ -73,7 +73,7 @@ def claimed(folder: Path, patience: float = 0.0) -> Iterator[Claim]:
     owner = Owner.here()
     try:
         (folder / OWNER).write_text(json.dumps(asdict(owner)) + "\n")
-        yield Claim(folder, owner)
+        yield FolderClaim(folder, owner)
     finally:
         if _read_owner(folder) == owner:  # the file of one that took over is not ours to remove
             (folder / OWNER).unlink(missing_ok=True)

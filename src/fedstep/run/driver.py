@@ -28,7 +28,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import State
 from fedstep.execute.store import Store, store_for
 from fedstep.run import checkpoint
-from fedstep.run.claim import Claim, claimed
+from fedstep.run.claim import FolderClaim, claimed
 from fedstep.run.files import (
     file_sha256,
     plain,
@@ -68,7 +68,7 @@ class RunFolder:
     """A folder that this process holds. `notes` has a line for everything odd that was met, and mended."""
 
     path: Path
-    claim: Claim
+    claim: FolderClaim
     notes: list[str] = field(default_factory=list)
     checkpoint_seconds: float = 0.0
     _journal: Journal = field(init=False, repr=False)
@@ -96,7 +96,7 @@ class RunFolder:
         `identity` is what decides the numbers; `about` is worth knowing. Returns both, as spec.json holds them.
         """
         path = self.path / SPEC
-        fields = {**identity, **about, "versions": versions()}
+        fields = {**identity, **about, "versions": program_versions()}
         if not path.exists():
             self._refuse_other_layout()
             write_sealed(path, fields)
@@ -208,7 +208,7 @@ class RunFolder:
 
     def _note_other_torch(self, before: Mapping[str, Any]) -> None:
         recorded = before.get("versions", {}).get("torch")
-        here = versions()["torch"]
+        here = program_versions()["torch"]
         if recorded is not None and recorded != here:
             self.notes.append(
                 f"{self.path}: begun with torch {recorded}, goes on with {here}: "
@@ -216,7 +216,7 @@ class RunFolder:
             )
 
 
-def versions() -> dict[str, str]:
+def program_versions() -> dict[str, str]:
     """What the numbers depend on besides the settings."""
     return {
         "fedstep": fedstep.__version__,

@@ -25,7 +25,7 @@ from fedstep.models.flat import FlatModel
 from fedstep.models.module import Loss, ModuleModel
 from fedstep.report.report import write_report
 from fedstep.run.columns import metric_infos
-from fedstep.run.driver import RunFolder, Series, opened, versions
+from fedstep.run.driver import RunFolder, Series, opened, program_versions
 from fedstep.run.history import Run
 from fedstep.run.identity import data_identity, identity, text_of
 from fedstep.run.metrics.choose import GivenMetric
@@ -171,7 +171,7 @@ class _Training:
         settings = {
             "method": self.name,
             **identity(self.simulation, self.rounds),
-            "versions": versions(),
+            "versions": program_versions(),
         }
         return self._result(rows, server, settings)
 
