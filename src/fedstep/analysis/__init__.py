@@ -1,1 +1,3 @@
-"""What runs left behind, as numbers: results read back, summaries, statistics, tables of all rounds, theorems."""
+"""What runs left behind, as numbers: results read back, summaries, statistics, tables of all
+rounds, theorems.
+"""

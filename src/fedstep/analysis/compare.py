@@ -32,7 +32,10 @@ def compare(
     target: float | None = None,
     reference: str | None = None,
 ) -> Comparison:
-    """A summary of every method; the target is 95 % of the best mean score unless given, the reference the best method."""
+    """A summary of every method.
+
+    The target is 95 % of the best mean score unless given, the reference the best method.
+    """
     return compare_groups(results.groups, results.study.setting.rounds, target, reference)
 
 

@@ -11,7 +11,10 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A header and its rows; text that a spreadsheet would run as a formula gets a quote in front."""
+    """A header and its rows.
+
+    Text that a spreadsheet would run as a formula gets a quote in front.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([_harmless(head) for head in heads])

@@ -48,7 +48,10 @@ def column(key: str, scale: float = 1.0) -> Column:
 
 
 def metric_column(metric: MetricInfo, prefix: str = "") -> Column:
-    """A metric as it is drawn: shares in per cent. The prefix `LAST` takes it at the last iterate."""
+    """A metric as it is drawn: shares in per cent.
+
+    The prefix `LAST` takes it at the last iterate.
+    """
     if metric.percent:
         return column(prefix + metric.name, 100)
     return column(prefix + metric.name)
@@ -70,12 +73,17 @@ def by_megabytes(run: Run) -> list[float]:
 
 
 def mean_band(group: Group, y: Column, x: Column = by_round) -> Curve:
-    """Mean over seeds and one sample deviation either side; x too is a mean, as costs differ between seeds."""
+    """Mean over seeds and one sample deviation either side.
+
+    The x of a point too is a mean, as costs differ between seeds.
+    """
     return _over_seeds(group, y, x, _mean_and_deviation)
 
 
 def median_range(group: Group, y: Column, x: Column = by_round) -> Curve:
-    """Median over seeds between the smallest and the largest: for values that jump, such as eta_g."""
+    """Median over seeds between the smallest and the largest: for values that jump, such as
+    eta_g.
+    """
     return _over_seeds(group, y, x, _median_and_ends)
 
 

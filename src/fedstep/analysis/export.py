@@ -17,7 +17,9 @@ STEPS = ("step_min", "step_q1", "step_median", "step_q3", "step_max")
 
 
 def tidy(results: Results) -> Iterator[dict[str, Any]]:
-    """The rows; the steps' quantiles have columns of their own, gradients and bytes are also given summed up so far."""
+    """The rows; the steps' quantiles have columns of their own, gradients and bytes are also
+    given summed up so far.
+    """
     for group in results.groups:
         for seed, run in zip(group.seeds, group.runs, strict=True):
             yield from _run_rows(group, seed, run)

@@ -70,7 +70,9 @@ class _LabelledRun:
 
 
 def primary_metric(groups: Sequence[Group]) -> MetricInfo:
-    """What is compared and drawn: the metric that the first run which measured anything names first."""
+    """What is compared and drawn: the metric that the first run which measured anything names
+    first.
+    """
     for group in groups:
         for run in group.runs:
             if run.metrics:
@@ -79,7 +81,10 @@ def primary_metric(groups: Sequence[Group]) -> MetricInfo:
 
 
 def load_results(home: Path) -> Results:
-    """Read a results folder; runs that are not in HOME/runs are taken from the compact file beside it."""
+    """Read a results folder.
+
+    Runs that are not in HOME/runs are taken from the compact file beside it.
+    """
     if is_single_run(home):
         return load_single_run(home)
     study = _study(home)

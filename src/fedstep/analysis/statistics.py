@@ -49,8 +49,9 @@ class Difference:
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference:
     """Ours less theirs over the seeds that both have.
 
-    mean +- t * std / sqrt(n), t the 0.975 quantile with n - 1 degrees of freedom. Beyond 31 seeds the quantile of 30
-    degrees is used, which is a little too wide. Hand-made examples: tests/study/test_compare.py.
+    mean +- t * std / sqrt(n), t the 0.975 quantile with n - 1 degrees of freedom. Beyond 31 seeds
+    the quantile of 30 degrees is used, which is a little too wide. Hand-made examples:
+    tests/study/test_compare.py.
     """
     paired = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
     gaps = [gap for gap in paired if not math.isnan(gap)]
@@ -74,8 +75,9 @@ def _half_width(spread: Spread, n: int) -> float:
 
 
 def sign_flip(gaps: Sequence[float]) -> float:
-    """The share of the 2^n ways to sign the gaps whose sum is at least as far from 0 as the one seen (two-sided, exact).
+    """The share of the 2^n ways to sign the gaps whose sum is at least as far from 0 as theirs.
 
+    Two-sided and exact.
     With five seeds no p is below 2 / 32. NaN for more than 20 gaps or none.
     """
     if not 1 <= len(gaps) <= MOST_SEEDS:

@@ -44,7 +44,8 @@ class MethodSummary:
     best_round: float  # median over seeds
     heldout: Spread
     train_loss: Spread  # over all clients, at the last evaluated round
-    swing: float  # standard deviation by round over the last quarter of the evaluated rounds, mean over seeds
+    # standard deviation by round over the last quarter of the evaluated rounds, mean over seeds
+    swing: float
     reach: Reach
     reached: int  # seeds that got to the target
     trials: float  # mean a searched step; 0 where nothing was searched
@@ -136,7 +137,9 @@ def best(run: Run, metric: MetricInfo) -> Best | None:
 
 
 def swing(run: Run, metric: MetricInfo) -> float:
-    """How much the metric moves from evaluation to evaluation at the end: its deviation over the last quarter."""
+    """How much the metric moves from evaluation to evaluation at the end: its deviation over the
+    last quarter.
+    """
     values = run.evaluated(metric.name)
     return Spread.of(values[-max(2, len(values) // 4) :]).std
 

@@ -70,7 +70,9 @@ def evaluate(
             metrics = default_metrics(outcome.predictions, outcome.targets)
         losses.append(outcome.losses)
         count = len(outcome.targets)
-        counted = None if weights is None else weights[first : first + count]
+        counted = None
+        if weights is not None:
+            counted = weights[first : first + count]
         first += count
         for metric in metrics:
             more = _statistics(metric, outcome, counted)

@@ -60,7 +60,9 @@ class Run:
 
     @property
     def gradients(self) -> list[float]:
-        """Cost so far in gradient-equivalents: a forward pass alone is a third of forward and backward."""
+        """Cost so far in gradient-equivalents: a forward pass alone is a third of forward and
+        backward.
+        """
         forwards = self.column("forwards")
         backwards = self.column("backwards")
         each = [(f + 2 * b) / 3 for f, b in zip(forwards, backwards, strict=True)]

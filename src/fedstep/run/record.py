@@ -46,7 +46,9 @@ class RoundReport:
 
     @property
     def gradients(self) -> float:
-        """Cost in gradient-equivalents: a forward pass alone costs a third of forward and backward."""
+        """Cost in gradient-equivalents: a forward pass alone costs a third of forward and
+        backward.
+        """
         return (self.forwards + 2 * self.backwards) / 3
 
     @property

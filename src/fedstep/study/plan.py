@@ -154,53 +154,67 @@ def read_study(path: Path, scale: str = "paper", check: bool = True) -> Study:
         raise InputError(f"{path}: {error}") from None
 
 
+SETTINGS = tuple(f.name for f in fields(Setting))
+TABLES = ("title", "text", "seeds", "methods", "tuning", "scales")
+
+
 def _study(path: Path, table: dict[str, Any], scale: str, check: bool) -> Study:
-    known = [
-        "title",
-        "text",
-        "seeds",
-        "methods",
-        "tuning",
-        "scales",
-        *(f.name for f in fields(Setting)),
-    ]
-    _only(table, known)
-    scales = table.get("scales", {})
+    _only(table, [*TABLES, *SETTINGS])
+    over = _scale(table.get("scales", {}), scale)
+    tuning = {**table.get("tuning", {}), **over.pop("tuning", {})}
+    _only(over, ["seeds", *SETTINGS])
+    merged = {**table, **over}
+    return Study(
+        name=path.stem,
+        title=table.get("title", path.stem),
+        setting=_setting(merged, check),
+        seeds=_seeds(merged.get("seeds", [0])),
+        methods=_methods(table.get("methods", []), check),
+        tuning=_made(Tuning, tuning),
+        text=table.get("text", ""),
+        scale=scale,
+    )
+
+
+def _scale(scales: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    """What a scale overrides; `paper` is the file as it stands and need not be there."""
     if scale != "paper" and scale not in scales:
         raise InputError(unknown("scale", scale, ["paper", *scales]))
-    over = dict(scales.get(scale, {}))
-    tuning = {**table.get("tuning", {}), **over.pop("tuning", {})}
-    _only(over, ["seeds", *(f.name for f in fields(Setting))])
-    merged = {**table, **over}
-    if merged.get("epochs") is not None and "steps" not in merged:
-        merged["steps"] = None
-    if "metrics" in merged:
-        merged["metrics"] = _metrics(merged["metrics"], check)
-    setting = _made(
-        Setting, {k: v for k, v in merged.items() if k in {f.name for f in fields(Setting)}}
-    )
+    return dict(scales.get(scale, {}))
+
+
+def _setting(merged: dict[str, Any], check: bool) -> Setting:
+    values = {name: value for name, value in merged.items() if name in SETTINGS}
+    # epochs are in place of the steps that a setting has by default
+    if values.get("epochs") is not None and "steps" not in values:
+        values["steps"] = None
+    if "metrics" in values:
+        values["metrics"] = _metrics(values["metrics"], check)
+    setting = _made(Setting, values)
     if setting.weighting not in (None, *WEIGHTINGS):
         raise InputError(unknown("weighting", setting.weighting, list(WEIGHTINGS)))
-    methods = tuple(_made(Method, m) for m in table.get("methods", []))
-    labels = [m.label for m in methods]
-    if not methods or len(set(labels)) < len(labels):
+    return setting
+
+
+def _methods(tables: list[dict[str, Any]], check: bool) -> tuple[Method, ...]:
+    methods = tuple(_made(Method, table) for table in tables)
+    labels = {method.label for method in methods}
+    if not methods or len(labels) < len(methods):
         raise InputError("give [[methods]] with different labels")
-    for method in methods if check else ():
-        _check(method)
-    given = merged.get("seeds", [0])
-    seeds = tuple(given) if isinstance(given, list) else (given,)
-    if not seeds or not all(type(s) is int for s in seeds) or len(set(seeds)) < len(seeds):
+    if check:
+        for method in methods:
+            _check(method)
+    return methods
+
+
+def _seeds(given: Any) -> tuple[int, ...]:
+    seeds = (given,)
+    if isinstance(given, list):
+        seeds = tuple(given)
+    whole = all(type(seed) is int for seed in seeds)
+    if not seeds or not whole or len(set(seeds)) < len(seeds):
         raise InputError(f"seeds = {list(seeds)}: give different whole numbers")
-    return Study(
-        path.stem,
-        table.get("title", path.stem),
-        setting,
-        seeds,
-        methods,
-        _made(Tuning, tuning),
-        table.get("text", ""),
-        scale,
-    )
+    return seeds
 
 
 def _metrics(given: Any, check: bool) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """The bounds of the theorems, as functions of numbers.
 
-Symbols: c Armijo's constant, L smoothness, mu strong convexity, K local steps, T rounds, eta_g the server's step, max_step the
-largest client step, D2 = |w_0 - w*|^2, kappa the noise of the batch losses, w-bar the mean of w_0 .. w_{T-1}.
+Symbols: c Armijo's constant, L smoothness, mu strong convexity, K local steps, T rounds, eta_g the
+server's step, max_step the largest client step, D2 = |w_0 - w*|^2, kappa the noise of the batch
+losses, w-bar the mean of w_0 .. w_{T-1}.
 
-`printed_*` is what the paper prints, and false in general (docs/theory.md has the runs). The others follow from Armijo's
-condition and convexity; proofs and tests: tests/theorems/test_convergence_bounds.py.
-A bound whose hypotheses fail may be any number.
+`printed_*` is what the paper prints, and false in general (docs/theory.md has the runs). The others
+follow from Armijo's condition and convexity; proofs and tests:
+tests/theorems/test_convergence_bounds.py. A bound whose hypotheses fail may be any number.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from math import inf, nan
 
 
 def smallest_step(L: float, c: float, max_step: float, shrink: float = 1.0) -> float:
-    """The smallest step that an Armijo search on an L-smooth function can end at; shrink 1: the largest acceptable step."""
+    """The smallest step that an Armijo search on an L-smooth function can end at; shrink 1: the
+    largest acceptable step.
+    """
     return min(max_step, shrink * 2 * (1 - c) / L) if L > 0 else max_step
 
 
@@ -29,17 +32,25 @@ def reduced_c(c: float, kappa: float, max_step: float) -> float:
 
 
 def step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0) -> float:
-    """The max_step that the convex theorem of FedSLS asks to stay below: 2c' - eta_g - K L max_step > 0."""
+    """The max_step that the convex theorem of FedSLS asks to stay below.
+
+    2c' - eta_g - K L max_step > 0
+    """
     return _over(2 * c - eta_g, K * L + 4 * kappa)
 
 
 def safe_step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0) -> float:
-    """The same for the strongly convex theorem, whose proof drops a factor 2 on the drift: 2c' - eta_g - 2 K L max_step > 0."""
+    """The same for the strongly convex theorem, whose proof drops a factor 2 on the drift.
+
+    2c' - eta_g - 2 K L max_step > 0
+    """
     return _over(2 * c - eta_g, 2 * K * L + 4 * kappa)
 
 
 def printed_sgd(c: float, max_step: float, steps: int, D2: float) -> float:
-    """Theorem 1 as printed, on f(w-bar) - f* of SGD: false, the step that a search ends at does not know max_step."""
+    """Theorem 1 as printed, on f(w-bar) - f* of SGD: false, the step that a search ends at does
+    not know max_step.
+    """
     return _over(c * D2, (2 * c - 1) * max_step * steps)
 
 
@@ -56,7 +67,10 @@ def sgd_strongly(mu: float, low: float, steps: int, D2: float) -> float:
 def printed_convex(
     c: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float
 ) -> float:
-    """On f(w-bar) - f* of FedSLS as printed, c standing for c': false for c near 1. FedExpSLS: eta_g = 1."""
+    """On f(w-bar) - f* of FedSLS as printed, c standing for c': false for c near 1.
+
+    FedExpSLS: eta_g = 1.
+    """
     return _over(c * D2, (2 * c - eta_g - K * L * max_step) * eta_g * max_step * K * T)
 
 
@@ -66,20 +80,25 @@ def printed_strongly(mu: float, eta_g: float, K: int, max_step: float, T: int, D
 
 
 def convex(c: float, eta_g: float, low: float, T: int, D2: float) -> float:
-    """On f(w-bar) - f* of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1: of every round only the first step counts."""
+    """On f(w-bar) - f* of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1: of every round
+    only the first step counts.
+    """
     return _over(c * D2, (2 * c - 1) * eta_g * low * T)
 
 
 def strongly(mu: float, eta_g: float, K: int, low: float, T: int, D2: float) -> float:
-    """On |w_T - w*|^2 of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1; every client mu-strongly convex."""
+    """On |w_T - w*|^2 of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1.
+
+    Every client mu-strongly convex.
+    """
     return (1 - eta_g * (1 - (1 - mu * low) ** K)) ** T * D2
 
 
 def strongly_in_the_mean(c: float, mu: float, eta_g: float, low: float, T: int, D2: float) -> float:
     """The same where only the mean of the clients is mu-strongly convex.
 
-    The first step of a round brings a client nearer by eta (2 - 1/c) (f_i(w_t) - f_i*), the others do not lead away; the mean
-    over clients of f_i(w_t) - f_i* is at least mu/2 |w_t - w*|^2.
+    The first step of a round brings a client nearer by eta (2 - 1/c) (f_i(w_t) - f_i*), the others
+    do not lead away; the mean over clients of f_i(w_t) - f_i* is at least mu/2 |w_t - w*|^2.
     """
     return (1 - eta_g * low * (2 - 1 / c) * mu / 2) ** T * D2
 
@@ -87,7 +106,8 @@ def strongly_in_the_mean(c: float, mu: float, eta_g: float, low: float, T: int, 
 def drift(c: float, K: int, max_step: float, gap: float) -> float:
     """On the mean over k < K of |x_k - w_t|^2 with full gradients, gap = f_i(w_t) - f_i*.
 
-    |x_k - w_t|^2 <= k sum_j eta_j^2 |g_j|^2 (Cauchy), c eta_j |g_j|^2 <= f_i(x_j) - f_i(x_{j+1}) (Armijo).
+    |x_k - w_t|^2 <= k sum_j eta_j^2 |g_j|^2 (Cauchy), c eta_j |g_j|^2 <= f_i(x_j) - f_i(x_{j+1})
+    (Armijo).
     """
     return (K - 1) / 2 * max_step / c * gap
 

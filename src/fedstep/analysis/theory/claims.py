@@ -18,7 +18,9 @@ PROVED = (*COMMON, "c", "failed")
 
 @dataclass(frozen=True)
 class Claim:
-    """One bound: on what, its value and the measured one after the last round, and the names of its hypotheses."""
+    """One bound: on what, its value and the measured one after the last round, and the names of
+    its hypotheses.
+    """
 
     theorem: str
     form: str  # "printed" or "proved"
@@ -42,7 +44,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Constants:
-    """What the bounds are made of; NaN where a number is undefined, and every bound with it is then NaN."""
+    """What the bounds are made of.
+
+    NaN where a number is undefined, and every bound with it is then NaN.
+    """
 
     c: float
     c_left: float  # of c, after noise
@@ -80,7 +85,9 @@ def claims(m: Measured, setup: Setup) -> list[Claim]:
 
 
 def lemmas(m: Measured, setup: Setup) -> list[Claim]:
-    """The lemmas behind the theorems, each at the visited point or round where it is nearest to its bound."""
+    """The lemmas behind the theorems, each at the visited point or round where it is nearest to
+    its bound.
+    """
     low = bounds.smallest_step(m.L, setup.c, setup.start, setup.shrink)
     gaps = [max(value - m.least, 0.0) for value in m.curve.f]
     steep = [

@@ -21,7 +21,10 @@ Function: TypeAlias = Callable[[Vec], Scalar]
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The ends of a Hessian's spectrum; without `exact` high is a lower bound of the largest, low an upper one of the least."""
+    """The ends of a Hessian's spectrum.
+
+    Without `exact` high is a lower bound of the largest, low an upper one of the least.
+    """
 
     low: float
     high: float
@@ -29,7 +32,9 @@ class Spectrum:
 
 
 def spectrum(f: Function, x: Vec, seed: int = 0) -> Spectrum:
-    """The whole Hessian for few parameters; else Lanczos: power iteration that keeps all its vectors."""
+    """The whole Hessian for few parameters; else Lanczos: power iteration that keeps all its
+    vectors.
+    """
     exact = x.numel() <= DENSE
     if exact:
         matrix = dense_hessian(f, x)

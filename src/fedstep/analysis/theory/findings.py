@@ -41,7 +41,10 @@ class Finding:
 
 
 def finding_grids(finding: Finding) -> list[Grid]:
-    """Measured quantities, hypotheses and bounds; of a method outside the theorems the first only."""
+    """Measured quantities, hypotheses and bounds.
+
+    Of a method outside the theorems the first only.
+    """
     measured = quantities(finding.measured, finding.setup)
     rows = tuple((q.name, q.value, q.meaning) for q in measured)
     made = [Grid("Measured", ("quantity", "value", "what it is"), rows)]

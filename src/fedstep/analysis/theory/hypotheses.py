@@ -44,7 +44,9 @@ class Setup:
 
     @staticmethod
     def of(algorithm: Algorithm) -> Setup | None:
-        """None where the clients do not search with Armijo's condition, or the server's step is not one number."""
+        """None where the clients do not search with Armijo's condition, or the server's step is
+        not one number.
+        """
         step = algorithm.local.step
         server = algorithm.server
         if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):

@@ -1,4 +1,6 @@
-"""The functions of a federation: every client's loss over all its samples, and their weighted mean."""
+"""The functions of a federation: every client's loss over all its samples, and their weighted
+mean.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Landscape:
-    """f = mean_i f_i over some clients, weighted as the method weights them; f_i has the method's L2 terms but no others."""
+    """f = mean_i f_i over some clients, weighted as the method weights them.
+
+    Each f_i has the method's L2 terms but no others.
+    """
 
     task: Task
     model: FlatModel  # in its evaluating form
@@ -77,7 +82,9 @@ class Landscape:
         return self.average(self.each(x))
 
     def each(self, x: Vec) -> Tensor:
-        """f_i(x) of every client, in one pass over all samples where the model has a loss for each."""
+        """f_i(x) of every client, in one pass over all samples where the model has a loss for
+        each.
+        """
         batch, owner = self._pool
         losses, _ = self.model.values(x, batch)
         # a mean already: client by client

@@ -55,7 +55,10 @@ def measure(
     most: int,
     show: Callable[[Rounds], Rounds] = lambda rows: rows,
 ) -> Measured:
-    """Run and look: at `points` of the rounds, over at most `most` clients. `show` is told of the rounds as they pass."""
+    """Run and look: at `points` of the rounds, over at most `most` clients.
+
+    `show` is told of the rounds as they pass.
+    """
     for name, value in (("rounds", rounds), ("points", points), ("clients", most)):
         if value < 1:
             raise InputError(f"--{name} {value}: give at least 1")
@@ -108,7 +111,10 @@ def _watching(
     looks: dict[int, StepSums],
     rounds: int,
 ) -> Simulation:
-    """The same run, whose local steps are summed up in the rounds of `looks`; nothing else is evaluated."""
+    """The same run, whose local steps are summed up in the rounds of `looks`.
+
+    Nothing else is evaluated.
+    """
     search = _backtracking(sim.task.algorithm.local)
 
     def look(client: int, sent: Broadcast, notes: list[NotedStep]) -> None:
@@ -200,7 +206,10 @@ def _visit(land: Landscape, x: Vec, t: int, curved: bool) -> VisitedPoint:
 
 
 def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> Gaps:
-    """Mean of the clients' lowest values; how far they are above it at one common point; the same for batches."""
+    """Mean of the clients' lowest values.
+
+    How far they are above it at one common point; the same for batches.
+    """
     clients = _costly_clients(land)
     at = end
     if best is not None:

@@ -16,7 +16,9 @@ VANISHED = 1e-24  # mean |grad f_i|^2 below which nothing can be said of its rat
 
 @dataclass(frozen=True)
 class VisitedPoint:
-    """The server's model before a round (or after the last), and what the clients' functions are there."""
+    """The server's model before a round (or after the last), and what the clients' functions are
+    there.
+    """
 
     round: int
     slope: float  # |grad f|^2
@@ -28,7 +30,10 @@ class VisitedPoint:
 
 @dataclass(frozen=True)
 class IterateCurve:
-    """A number for every round: f(w_t), f of the mean of w_0 .. w_{t-1}, |w_t - w*|^2, and the server's steps."""
+    """A number for every round: f(w_t), f of the mean of w_0 ..
+
+    W_{t-1}, |w_t - w*|^2, and the server's steps.
+    """
 
     f: list[float] = field(default_factory=list)
     f_mean: list[float] = field(default_factory=list)
@@ -48,7 +53,10 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that was measured of one run; `best` is the lowest point found of f, None where it was not looked for."""
+    """All that was measured of one run.
+
+    `best` is the lowest point found of f, None where it was not looked for.
+    """
 
     rounds: int
     steps: int  # K
@@ -81,7 +89,9 @@ class Measured:
 
     @property
     def smooth(self) -> dict[str, float]:
-        """The largest smoothness seen: of clients, of batches, along the steps, and by the searches that had to shrink."""
+        """The largest smoothness seen: of clients, of batches, along the steps, and by the
+        searches that had to shrink.
+        """
         of_clients = [s.high for point in self.points for s in point.clients]
         of_batches = [s.high for point in self.points for s in point.batches]
         along_steps = [look.smooth for look in self.looks]

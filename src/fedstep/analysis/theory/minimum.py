@@ -39,7 +39,10 @@ def value_and_gradient(f: Function, x: Vec) -> tuple[float, Vec]:
 
 
 def minimise(f: Function, x: Vec, iterations: int = 60) -> Minimum:
-    """Newton's steps for few parameters, exact on a quadratic and then the minimiser nearest to x; else L-BFGS."""
+    """Newton's steps for few parameters, exact on a quadratic and then the minimiser nearest to x.
+
+    Else L-BFGS.
+    """
     best = Minimum.at(f, x)
     if x.numel() <= DENSE:
         best = _newton(f, best)

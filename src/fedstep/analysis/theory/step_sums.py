@@ -56,7 +56,10 @@ class StepSums:
         c: float,
         shrink: float = 0.0,
     ) -> None:
-        """The steps of one client; `whole` holds all its samples, shrink is 0 where no backtracking is done."""
+        """The steps of one client.
+
+        `whole` holds all its samples, shrink is 0 where no backtracking is done.
+        """
         if not notes:
             return
         path = 0.0
@@ -78,7 +81,9 @@ class StepSums:
         self.limits.append(limit / len(notes))
 
     def _taken(self, whole: Batch, note: NotedStep, step: float, c: float) -> float:
-        """One step that was taken; returns what bounds its squared length: eta times the decrease over c."""
+        """One step that was taken; returns what bounds its squared length: eta times the decrease
+        over c.
+        """
         assert isinstance(note.phi, Objective)
         after = note.x + scale(note.out.step, note.d)
         value, g = Autograd()(note.phi, after)

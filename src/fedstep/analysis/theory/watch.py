@@ -1,4 +1,6 @@
-"""Looking over the clients' shoulders: the run is the same, every local step of some rounds is noted."""
+"""Looking over the clients' shoulders: the run is the same, every local step of some rounds is
+noted.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ class Watched(StepRule):
 
 @dataclass(frozen=True)
 class Watching(Executor):
-    """An executor that runs the clients of some rounds one by one and shows their steps; the others as the inner one does."""
+    """An executor that runs the clients of some rounds one by one and shows their steps.
+
+    The others as the inner one does.
+    """
 
     inner: Executor
     rounds: frozenset[int]
