@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 from fedstep.core.errors import InputError
 from fedstep.run.columns import metric_infos
 from fedstep.run.files import write_json
+from fedstep.run.folder import read_run
 from fedstep.run.history import Run
-from fedstep.run.journal import Journal
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Job, Method, Study
 from fedstep.study.pool import run_all
@@ -52,10 +51,10 @@ def best_choice(study: Study, method: Method, home: Path) -> Choice:
 
 
 def _trial(job: Job, home: Path) -> Run:
-    folder = folder_of(job, home)
-    rows = Journal(folder / "rounds.jsonl").rows()
-    spec = json.loads((folder / "spec.json").read_text())
-    return Run(job.method, rows, metric_infos(spec))
+    stored = read_run(folder_of(job, home))
+    if stored is None:
+        raise InputError(f"{folder_of(job, home)}: a grid point that was not run; tune again")
+    return Run(job.method, stored.rows, metric_infos(stored.spec))
 
 
 def _score(run: Run) -> float | None:
