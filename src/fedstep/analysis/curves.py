@@ -154,6 +154,7 @@ def _over_seeds(
     bands: list[Banded] = []
     for i in range(max(len(line) for line in xs)):
         y_here = [line[i] for line in ys if i < len(line)]
+        # not evaluated in this round; a round in which one seed diverged stays, as a gap
         if all(map(isnan, y_here)):
             continue
         x_here = [line[i] for line in xs if i < len(line)]

@@ -14,7 +14,7 @@ from fedstep.run.files import write_bytes
 from fedstep.run.folder import StoredRun
 
 PACKED = "results.jsonl.gz"
-DIGITS = 6  # significant, in the compact file
+PACKED_DIGITS = 6  # significant, in the compact file
 
 
 def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
@@ -70,7 +70,7 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{PACKED_DIGITS}g}")
     if isinstance(value, list):
         return [_short(item) for item in value]
     return value

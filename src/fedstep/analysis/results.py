@@ -156,6 +156,7 @@ def _choices(study: Study, home: Path) -> dict[str, Choice]:
 
 def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:
     """Every run by label; a method whose tuning is not finished has none."""
+    # a run is named by its spec, which tuning has not chosen yet
     ready = tuple(m for m in study.methods if m.label in choices)
     specs = {m.label: choices[m.label].spec for m in ready}
     jobs = replace(study, methods=ready).runs(specs)
@@ -168,6 +169,7 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
         packed = unpack(home / PACKED)
     runs = []
     for label, job in jobs:
+        # a folder of the run itself knows more than the rounded numbers of the compact file
         stored = read_run(home / "runs" / job.digest) or packed.get(job.digest)
         if stored is not None:
             runs.append(_LabelledRun(label, job, stored))

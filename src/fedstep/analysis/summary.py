@@ -101,6 +101,7 @@ def by_seed(group: Group, score: Callable[[Run], float]) -> dict[int, float]:
     scores = {}
     for seed, run in zip(group.seeds, group.runs, strict=True):
         value = score(run)
+        # a seed without a value is left out of the pairs instead of spoiling them
         if not math.isnan(value):
             scores[seed] = value
     return scores
@@ -113,6 +114,7 @@ def spread_of(group: Group, score: Callable[[Run], float]) -> Spread:
 
 def reach(run: Run, metric: MetricInfo, target: float) -> Reach:
     """The cost of the first evaluated round that is as good as the target."""
+    # NaN ranks below all, so that without this every round would reach it
     if math.isnan(target):
         return Reach()
     for place, value in enumerate(run.column(metric.name)):
@@ -131,6 +133,7 @@ def best(run: Run, metric: MetricInfo) -> Best | None:
     for value, number in zip(run.column(metric.name), run.rounds, strict=True):
         if math.isnan(value):
             continue
+        # `>`, so that of equal values the first round counts
         if top is None or metric.rank(value) > metric.rank(top.value):
             top = Best(value, number)
     return top
@@ -141,6 +144,7 @@ def swing(run: Run, metric: MetricInfo) -> float:
     last quarter.
     """
     values = run.evaluated(metric.name)
+    # two at least: a deviation of one value is none
     return Spread.of(values[-max(2, len(values) // 4) :]).std
 
 

@@ -66,6 +66,7 @@ def evaluate(
     sums: dict[str, Sums] = {}
     first = 0
     for outcome in _passes(model, x, fields, transform, chunk):
+        # the predictions' shape decides, which nobody knows before the first pass
         if metrics is None:
             metrics = default_metrics(outcome.predictions, outcome.targets)
         losses.append(outcome.losses)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from math import nan
 
 from fedstep.analysis.theory import bounds
-from fedstep.analysis.theory.hypotheses import FLAT, NO, UNKNOWN, Check, Setup, strong_convexity
+from fedstep.analysis.theory.hypotheses import (
+    FLAT_CURVATURE,
+    NO,
+    UNKNOWN,
+    Check,
+    Setup,
+    strong_convexity,
+)
 from fedstep.analysis.theory.measured import Measured
 
 VALUE = "f(w-bar) - f*"
@@ -68,7 +75,7 @@ class Constants:
         if mu is None:
             mu = nan
         mean_mu = m.lowest_mean
-        if not mean_mu > FLAT * m.L:
+        if not mean_mu > FLAT_CURVATURE * m.L:
             mean_mu = nan
         low = bounds.smallest_step(m.L, setup.c, setup.start, setup.shrink)
         return Constants(c=c, c_left=c_left, low=low, mu=mu, mean_mu=mean_mu)

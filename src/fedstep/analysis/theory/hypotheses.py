@@ -27,7 +27,7 @@ YES = "yes"
 NO = "no"
 SEEN = "as far as seen"
 UNKNOWN = "unknown"
-FLAT = 1e-9  # of L: a curvature below this is none
+FLAT_CURVATURE = 1e-9  # of L: a curvature below this is none
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def strong_convexity(m: Measured, setup: Setup | None) -> StrongConvexity:
     convex = convexity(m).holds
     if convex == NO:
         return StrongConvexity(None, "negative curvature was seen")
-    if m.exact and m.lowest > FLAT * m.L:
+    if m.exact and m.lowest > FLAT_CURVATURE * m.L:
         why = "least curvature of a client or batch at the visited points"
         return StrongConvexity(m.lowest, why)
     if setup is not None and setup.l2 > 0 and convex == YES:
@@ -218,7 +218,7 @@ def _check_mean_mu(m: Measured) -> Check:
         unknown = "not measured: the model is not tiny"
         return Check("mu of f", "mu of f > 0", unknown, UNKNOWN)
     text = f"mu = {m.lowest_mean:.4g}"
-    return Check("mu of f", "mu of f > 0", text, _word(m.lowest_mean > FLAT * m.L))
+    return Check("mu of f", "mu of f > 0", text, _word(m.lowest_mean > FLAT_CURVATURE * m.L))
 
 
 def _check_steps(m: Measured, setup: Setup) -> dict[str, Check]:

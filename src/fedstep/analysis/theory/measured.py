@@ -154,6 +154,7 @@ class Measured:
         """The smallest B with mean |grad f_i|^2 <= B^2 |grad f|^2 at the points."""
         ratios = []
         for point in self.points:
+            # at a common minimum both vanish, and their ratio is rounding
             if point.slopes <= VANISHED:
                 continue
             if point.slope > 0:

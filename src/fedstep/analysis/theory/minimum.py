@@ -11,7 +11,7 @@ from fedstep.core.vec import Vec
 
 NEWTON_STEPS = 30
 PAIRS = 10  # of steps and gradient changes that L-BFGS remembers
-FLAT = 1e-10  # a slope below this is that of a minimum
+FLAT_SLOPE = 1e-10  # a slope below this is that of a minimum
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def minimise(f: Function, x: Vec, iterations: int = 60) -> Minimum:
     best = Minimum.at(f, x)
     if x.numel() <= DENSE:
         best = _newton(f, best)
-    if best.slope <= FLAT * (1 + abs(best.value)):
+    if best.slope <= FLAT_SLOPE * (1 + abs(best.value)):
         return best
     other = _lbfgs(f, best.x, iterations)
     # also where the other is NaN

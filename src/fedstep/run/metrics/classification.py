@@ -39,6 +39,7 @@ def labelled(predictions: Tensor, targets: Tensor, weights: Tensor | None) -> La
     """Scores and labels as rows. A negative label is padding, as cross_entropy's ignore_index is."""
     classes = predictions.shape[1]  # on axis 1, as cross_entropy has them
     scores = predictions.detach().movedim(1, -1).reshape(-1, classes)
+    # sums are taken on the CPU: bincount on a GPU adds in no fixed order
     labels = targets.reshape(-1).cpu().long()
     weighed = target_weights(targets, weights).reshape(-1)
     weighed = torch.where(labels >= 0, weighed, torch.zeros_like(weighed))
