@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -17,7 +18,8 @@ from fedstep.core.errors import InputError
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Processes, Sequential, Store, Task
-from fedstep.execute.wire import Poster, dumps, loads
+from fedstep.execute.children import is_stopped
+from fedstep.execute.crew import LOG, largest_first
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
@@ -65,11 +67,8 @@ def test_any_number_of_workers_gives_the_same_bits(name, inner):
 def test_largest_clients_are_handed_out_first():
     sim = simulation(zoo.fedavg(), None)
     task = replace(sim.task, plan=Plan(4, None, 1))
-    order = [
-        k
-        for piece in Processes(Sequential(), 2)._pieces(task, [[c] for c in range(8)])
-        for k in piece
-    ]
+    pieces = largest_first(task, [[c] for c in range(8)], workers=2)
+    order = [number for piece in pieces for number in piece]
     lengths = [task.plan.length(task.federation.size(c)) for c in order]
     assert lengths == sorted(lengths, reverse=True)
     assert sorted(order) == list(range(8))
@@ -160,25 +159,69 @@ def test_workers_must_be_positive():
         Processes(Sequential(), 0)
 
 
-def test_messages_come_back_as_they_were_sent():
-    message = {
-        "a": torch.arange(6).reshape(2, 3),
-        "b": torch.tensor(1.5, dtype=torch.bfloat16),
-        "c": torch.empty(0, 2),
-    }
-    again = loads(dumps(message))
-    for name, value in message.items():
-        assert torch.equal(value, again[name])
-        assert value.dtype == again[name].dtype
-    again["a"][0, 0] = 9  # and may be written to
+def _stopping(marker, x, batch):
+    """A loss that stops its process, once."""
+    if not marker.exists() and multiprocessing.parent_process():
+        marker.write_text("")
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return (batch.inputs @ x - batch.targets) ** 2
 
 
-def test_the_poster_holds_the_last_broadcast_and_knows_its_form():
-    sim = simulation(zoo.fedavg(), None)
-    sent = sim.task.algorithm.broadcast(sim.begin(1))
-    poster = Poster(sent)
-    poster.write(replace(sent, x=sent.x + 1))
-    assert torch.equal(poster.read(3).x, sent.x + 1)
-    assert poster.fits(sent)
-    assert not poster.fits(replace(sent, x=sent.x.double()))
-    assert not poster.fits(replace(sent, shared={"c": sent.x}))
+class Waker(logging.Handler):
+    """Wakes the worker that a line names, once it is stopped."""
+
+    lines = ()
+
+    def emit(self, record):
+        self.lines += (record.getMessage(),)
+        (worker,) = multiprocessing.active_children()
+        while not is_stopped(worker.pid):
+            time.sleep(0.01)
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="tells a process that is stopped")
+def test_a_line_names_the_worker_that_is_stopped_and_the_run_goes_on(tmp_path):
+    clients = [(torch.eye(2), torch.ones(2))]
+    model = FunctionModel(partial(_stopping, tmp_path / "stopped"), torch.zeros(2))
+    task = Task(zoo.fedavg(0.1), model, Federation.of(clients), Plan(2, 2), 5)
+    waker = Waker()
+    LOG.addHandler(waker)
+    try:
+        with Processes(Sequential(), 1, patience=0.1) as one:
+            sim = Simulation(task, 1, executor=one)
+            *_, (server, _) = sim.run(sim.begin(1), Store(), 1)
+    finally:
+        LOG.removeHandler(waker)
+    (line,) = waker.lines
+    assert line.startswith("round 0: no answer for 0.1 s, waiting for client 0 in process ")
+    sim = Simulation(task, 1, executor=Sequential())
+    *_, (alone, _) = sim.run(sim.begin(1), Store(), 1)
+    assert torch.equal(server.x, alone.x)
+
+
+def test_many_workers_for_few_clients_are_few_processes():
+    with Processes(Sequential(), 500) as many:
+        server, _, _ = run(zoo.fedavg(0.1), many)
+        assert len(multiprocessing.active_children()) == 6
+    assert torch.equal(server.x, run(zoo.fedavg(0.1), Sequential())[0].x)
+
+
+def test_a_worker_that_dies_between_rounds_is_replaced():
+    with Processes(Sequential(), 2) as many:
+        sim = simulation(zoo.fedavg(0.1), many)
+        series = sim.run(sim.begin(2), Store(), 2)
+        next(series)
+        for worker in multiprocessing.active_children():
+            worker.kill()
+            worker.join()
+        server, _ = next(series)
+    assert torch.equal(server.x, run(zoo.fedavg(0.1), Sequential(), rounds=2)[0].x)
+
+
+def test_a_stopped_worker_does_not_keep_its_pool_from_closing():
+    with Processes(Sequential(), 2) as many:
+        run(zoo.fedavg(0.1), many)
+        for worker in multiprocessing.active_children():
+            os.kill(worker.pid, signal.SIGSTOP)
+    assert not multiprocessing.active_children()

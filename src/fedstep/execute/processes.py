@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import signal
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from time import perf_counter, process_time
-from typing import Any
+from time import process_time
 
 import torch
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
+from fedstep.core.vec import State
 from fedstep.execute.base import Executor, Local, blame
-from fedstep.execute.lifeline import die_with_parent
+from fedstep.execute.children import GRACE, end_with_parent, is_stopped
+from fedstep.execute.crew import (
+    LOG,
+    PATIENCE,
+    Answer,
+    Crew,
+    Died,
+    Failed,
+    Finished,
+    Joined,
+    Piece,
+    dispatch,
+)
+from fedstep.execute.shared_broadcast import SharedBroadcast
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
-from fedstep.execute.wire import Poster, dumps, loads
-
-PIECES = 8  # messages a worker and round where jobs are many: few enough to be cheap, many enough to balance
-LIVES = 3  # how often a job may lose its worker
+from fedstep.execute.wire import Message, pack, receive, send, unpack
 
 
 @contextmanager
@@ -39,30 +48,20 @@ def one_thread() -> Iterator[None]:
 
 
 @dataclass
-class Worker:
-    """A process and this end of its pipe."""
-
-    process: BaseProcess
-    pipe: Connection
-    piece: list[int] | None = None  # the numbers of the jobs it is at
-
-
-@dataclass
 class Processes(Executor):
     """Run another executor's jobs in `workers` processes, the largest jobs first, whoever is free taking the next.
 
     The jobs are cut and their updates summed exactly as the executor alone does it, so the bits are the same. Data are shared
     through the fork, what the server sends through shared memory; updates come back through a pipe. A worker that dies is
-    replaced and its job begun anew. Close it, or use it in a `with`, when the run is over.
+    replaced and its job begun anew. There are never more processes than jobs. Close it, or use it in a `with`, when the
+    run is over. After `patience` seconds without an answer a line says who is being waited for.
     """
 
     inner: Local
     workers: int = 2
-    busy: float = 0.0  # seconds that the workers have spent on jobs so far
-    idle: float = 0.0  # seconds that workers have waited during rounds
-    crew: list[Worker] = field(default_factory=list, repr=False)
-    _task: Task | None = field(default=None, repr=False)
-    _poster: Poster | None = field(default=None, repr=False)
+    patience: float = field(default=PATIENCE, repr=False)
+    crew: ProcessCrew | None = field(default=None, repr=False, compare=False)
+    _idle_before: float = field(default=0.0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -71,189 +70,191 @@ class Processes(Executor):
             raise InputError(f"workers={self.workers}: this system cannot fork; use workers=1")
 
     def __call__(
-        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
+        self,
+        task: Task,
+        sent: Broadcast,
+        cohort: Sequence[int],
+        store: Store,
+        probe: bool = False,
     ) -> Iterator[Update]:
-        jobs = self.inner.jobs(task, cohort)
-        if not jobs:
-            return
-        self._ready(task, sent)
-        begun, before, done = perf_counter(), self.busy, dict[int, Update]()
-        queue, lost = deque(self._pieces(task, jobs)), dict[int, int]()
-        try:
-            following = 0
-            while following < len(jobs):
-                for worker in self.crew:
-                    if worker.piece is None and queue:
-                        self._give(worker, queue.popleft(), jobs, task, sent, store, probe)
-                self._collect(jobs, queue, done, lost)
-                while following in done:
-                    update = done.pop(following)
-                    store.save(jobs[following], update.memory)
-                    following += 1
-                    yield update
-        except BaseException:
-            self.close()  # what is under way belongs to a round that is over
-            raise
-        self.idle += max(0.0, self.workers * (perf_counter() - begun) - (self.busy - before))
+        crew = self._crew_for(task, sent)
+        crew.broadcast.write(sent)
+        yield from dispatch(crew, self.inner, task, sent, cohort, store, probe)
 
     @property
     def cut(self) -> str:
         return self.inner.cut
 
+    @property
+    def idle(self) -> float:
+        """Seconds that workers have waited during rounds so far."""
+        if self.crew is None:
+            return self._idle_before
+        return self._idle_before + self.crew.idle
+
     def close(self) -> None:
         """End the workers."""
-        for worker in self.crew:
-            worker.pipe.close()
-            worker.process.kill()
-        for worker in self.crew:
-            worker.process.join()
-        self.crew.clear()
-        self._task = self._poster = None
+        if self.crew is not None:
+            self._idle_before += self.crew.idle
+            self.crew.close()
+            self.crew = None
 
-    def _ready(self, task: Task, sent: Broadcast) -> None:
-        if self._task is not task or self._poster is None or not self._poster.fits(sent):
+    def _crew_for(self, task: Task, sent: Broadcast) -> ProcessCrew:
+        """The crew of this task. Workers know the task from their fork: another task needs other workers."""
+        if self.crew is None or self.crew.task is not task or not self.crew.broadcast.fits(sent):
             self.close()
-            self._task, self._poster = task, Poster(sent)
-        self._poster.write(sent)
-        while len(self.crew) < self.workers:
-            self.crew.append(self._hire())
+            self.crew = ProcessCrew(task, self.inner, self.workers, sent, self.patience)
+        return self.crew
 
-    def _hire(self) -> Worker:
-        ours, theirs = get_context("fork").Pipe()
-        given = (
-            self._task,
-            self.inner,
-            self.workers,
-            self._poster,
-            theirs,
-            [w.pipe for w in self.crew] + [ours],
-        )
-        process = get_context("fork").Process(target=_serve, args=given, daemon=True)
-        process.start()
-        theirs.close()
-        return Worker(process, ours)
 
-    def _pieces(self, task: Task, jobs: list[list[int]]) -> list[list[int]]:
-        """Numbers of jobs in the order they are handed out: the most work first."""
-        work = [sum(task.plan.length(task.federation.size(c)) for c in job) for job in jobs]
-        order = sorted(range(len(jobs)), key=lambda k: -work[k])
-        size = max(1, len(jobs) // (self.workers * PIECES))
-        return [order[i : i + size] for i in range(0, len(order), size)]
+@dataclass(eq=False)
+class WorkerProcess:
+    """A process and this end of its pipe."""
 
-    def _give(
+    process: BaseProcess
+    pipe: Connection
+
+
+class ProcessCrew(Crew[WorkerProcess]):
+    """Forked processes, each at the other end of a pipe."""
+
+    def __init__(
         self,
-        worker: Worker,
-        piece: list[int],
-        jobs: list[list[int]],
         task: Task,
+        inner: Local,
+        workers: int,
         sent: Broadcast,
-        store: Store,
-        probe: bool,
+        patience: float = PATIENCE,
     ) -> None:
-        memories = [store.load(task, sent, jobs[k]) for k in piece]
-        worker.piece = piece
-        with suppress(OSError):  # it is dead: found out when its answer is waited for
-            worker.pipe.send_bytes(dumps((sent.round, [jobs[k] for k in piece], memories, probe)))
+        super().__init__(workers, patience)
+        self.task = task
+        # no round has more jobs than there are clients, and there are never more workers than jobs
+        self.inner = inner.one_of(min(workers, len(task.federation)))
+        self.broadcast = SharedBroadcast(sent)
+        self._new: list[WorkerProcess] = []
 
-    def _collect(
-        self,
-        jobs: list[list[int]],
-        queue: deque[list[int]],
-        done: dict[int, Update],
-        lost: dict[int, int],
-    ) -> None:
-        """Wait for an answer, or for the death of a worker."""
-        at_work = [w for w in self.crew if w.piece is not None]
-        ready = wait([w.pipe for w in at_work])
-        for worker in at_work:
-            if worker.pipe not in ready or worker.piece is None:
-                continue
-            try:
-                answer = loads(worker.pipe.recv_bytes())
-            except (EOFError, OSError):
-                self._replace(worker, jobs, queue, lost)
-                continue
-            (seconds, told), updates, error = answer
-            if error is not None:
-                raise error
-            self.busy += seconds
-            if self._task is not None:
-                self._task.profiler.merge(told)
-            done.update(zip(worker.piece, updates, strict=True))
-            worker.piece = None
+    def hire(self) -> WorkerProcess:
+        fork = get_context("fork")
+        ours, theirs = fork.Pipe()
+        inherited = [worker.pipe for worker in self.hired]
+        process = fork.Process(
+            target=_serve,
+            args=(self.task, self.inner, self.broadcast, theirs, [*inherited, ours]),
+            daemon=True,
+        )
+        process.start()
+        theirs.close()  # or the death of the worker would not be seen
+        worker = WorkerProcess(process, ours)
+        self._new.append(worker)
+        return worker
 
-    def _replace(
-        self, worker: Worker, jobs: list[list[int]], queue: deque[list[int]], lost: dict[int, int]
-    ) -> None:
-        piece = worker.piece or []
-        worker.process.join()
+    def give(self, worker: WorkerProcess, piece: Piece) -> None:
+        if is_stopped(worker.process.pid):
+            # a large piece fills the pipe, and then this process waits in the middle of sending
+            LOG.warning("round %d: waiting for %s", piece.round, self.describe(worker))
+        with suppress(OSError):  # it is dead: seen when its answer is waited for
+            send(worker.pipe, pack(piece))
+
+    def answers(self, timeout: float) -> list[Answer[WorkerProcess]]:
+        if self._new:
+            # a pipe holds what is sent before the process reads: a forked worker has joined at once
+            joined = self._new
+            self._new = []
+            return [Joined(worker) for worker in joined]
+        ready = wait([worker.pipe for worker in self.hired], timeout)
+        return [self._answer(worker) for worker in self.hired if worker.pipe in ready]
+
+    def _answer(self, worker: WorkerProcess) -> Answer[WorkerProcess]:
+        try:
+            reply: _Reply = unpack(receive(worker.pipe))
+        except (EOFError, OSError):
+            worker.process.join(GRACE)
+            return Died(worker, f"exit code {worker.process.exitcode}")
+        if reply.error is not None:
+            return Failed(worker, reply.error)
+        return Finished(worker, reply.updates, reply.seconds, reply.profile)
+
+    def bury(self, worker: WorkerProcess) -> None:
+        if worker in self._new:
+            self._new.remove(worker)
         worker.pipe.close()
-        for k in piece:
-            lost[k] = lost.get(k, 0) + 1
-            if lost[k] >= LIVES:
-                who, code = ", ".join(map(str, jobs[k])), worker.process.exitcode
-                raise InputError(
-                    f"client {who}: its worker died {LIVES} times (exit code {code}), out of memory? use fewer workers"
-                )
-        self.crew.remove(worker)
-        self.crew.append(self._hire())
-        queue.extendleft([k] for k in piece)
+        worker.process.kill()
+        worker.process.join(GRACE)
+
+    def close(self) -> None:
+        for worker in self.hired:
+            worker.process.kill()  # all at once: they are then waited for one by one
+        super().close()
+
+    def describe(self, worker: WorkerProcess) -> str:
+        pid = worker.process.pid
+        if is_stopped(pid):
+            return f"process {pid}, which is stopped (kill -CONT {pid})"
+        return f"process {pid}"
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What a worker sends back for a piece."""
+
+    updates: list[Update]
+    error: Exception | None
+    seconds: float
+    profile: dict[str, float]
 
 
 def _serve(
     task: Task,
     inner: Local,
-    workers: int,
-    poster: Poster,
+    broadcast: SharedBroadcast,
     pipe: Connection,
-    others: list[Connection],
+    inherited: list[Connection],
 ) -> None:
     """The life of a worker: jobs in, updates out, until the pipe is closed."""
-    die_with_parent()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, not we
-    for other in others:
+    for other in inherited:
         other.close()  # or the death of the parent would not be seen
     torch.set_num_threads(1)
-    inner = inner.one_of(workers)
     task.profiler.drain()  # what the parent had counted before the fork is the parent's
     while True:
         try:
-            round, jobs, memories, probe = loads(pipe.recv_bytes())
+            piece: Piece = unpack(receive(pipe))
+            send(pipe, _packed(_work(task, inner, broadcast.read(piece.round), piece)))
         except (EOFError, OSError):
             return
-        clock, updates, error = process_time(), list[Update](), None
-        try:
-            for clients, memory in zip(jobs, memories, strict=True):
-                with blame(clients, round):
-                    update = inner.run(task, poster.read(round), clients, memory, probe)
-                    updates.append(_whole(update, memory))
-        except Exception as raised:
-            error = raised
-        try:
-            pipe.send_bytes(
-                _answer((process_time() - clock, task.profiler.drain()), updates, error)
-            )
-        except OSError:
-            return
 
 
-def _whole(update: Update, memory: dict[str, Any]) -> Update:
-    return Update(
-        update.aggregate, {**memory, **update.memory} if update.memory else {}, update.trace
-    )
-
-
-def _answer(
-    seconds: tuple[float, dict[str, float]], updates: list[Update], error: Exception | None
-) -> bytes:
-    if error is None:
-        return dumps((seconds, updates, None))
+def _work(task: Task, inner: Local, sent: Broadcast, piece: Piece) -> _Reply:
+    begun = process_time()
+    updates: list[Update] = []
+    error = None
     try:
-        sent = dumps((seconds, [], error))
-        loads(sent)  # some exceptions can be written but not read
-        return sent
+        for clients, memory in zip(piece.jobs, piece.memories, strict=True):
+            with blame(clients, piece.round):
+                update = inner.run(task, sent, clients, memory, piece.probe)
+                updates.append(_with_whole_memory(update, memory))
+    except Exception as raised:
+        error = raised
+        updates = []
+    return _Reply(updates, error, process_time() - begun, task.profiler.drain())
+
+
+def _with_whole_memory(update: Update, memory: State) -> Update:
+    """A store keeps whole memories: what the job did not change goes back with what it did."""
+    if not update.memory:
+        return update
+    return replace(update, memory={**memory, **update.memory})
+
+
+def _packed(reply: _Reply) -> Message:
+    if reply.error is None:
+        return pack(reply)
+    try:
+        unpack(pack(reply))  # some exceptions can be written but not read
+        return pack(reply)
     except Exception:
-        told = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in getattr(error, "__notes__", []):
-            told.add_note(note)
-        return dumps((seconds, [], told))
+        plain = RuntimeError(f"{type(reply.error).__name__}: {reply.error}")
+        for note in getattr(reply.error, "__notes__", []):
+            plain.add_note(note)
+        return pack(replace(reply, error=plain))

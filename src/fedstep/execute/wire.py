@@ -3,74 +3,96 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
-from mmap import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Broadcast
-from fedstep.core.vec import prefixed, under
+SMALL = 4096  # bytes below which a tensor goes with the text of the message: a buffer costs two system calls
 
 
-def dumps(message: Any) -> bytes:
+@dataclass(frozen=True)
+class Message:
+    """A pickled message, and beside it the memory of its large tensors, which is never copied into the text."""
+
+    text: bytes
+    buffers: Sequence[pickle.PickleBuffer | bytearray]
+
+
+def pack(value: Any) -> Message:
     """A message between two processes of the same program; never written to a file."""
-    buffer = io.BytesIO()
-    _Pickler(buffer, protocol=5).dump(message)
-    return buffer.getvalue()
+    text = io.BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    _Pickler(text, protocol=5, buffer_callback=buffers.append).dump(value)
+    return Message(text.getvalue(), buffers)
 
 
-def loads(data: bytes) -> Any:
-    """The message again."""
-    return pickle.loads(data)
+def unpack(message: Message) -> Any:
+    """The value again. Its tensors live in the buffers of the message: unpack it once, then forget it."""
+    return pickle.loads(message.text, buffers=message.buffers)
+
+
+def send(pipe: Connection, message: Message) -> None:
+    """Write a message into a pipe."""
+    views = [memoryview(buffer).cast("B") for buffer in message.buffers]
+    sizes = [view.nbytes for view in views]
+    pipe.send_bytes(pickle.dumps(sizes))
+    pipe.send_bytes(message.text)
+    for view in views:
+        _write(pipe.fileno(), view)
+
+
+def receive(pipe: Connection) -> Message:
+    """The next message of a pipe; EOFError or OSError where the other end is gone, also in the middle of it."""
+    sizes = pickle.loads(pipe.recv_bytes())
+    text = pipe.recv_bytes()
+    buffers = []
+    for size in sizes:
+        # read into the memory that the tensor will have; Connection would copy twice
+        buffer = bytearray(size)
+        _read(pipe.fileno(), memoryview(buffer))
+        buffers.append(buffer)
+    return Message(text, buffers)
 
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
+        # exactly Tensor: an nn.Parameter has its own way, which ends here with the tensor inside it
+        if type(value) is not Tensor:
             return NotImplemented
         flat = value.detach().cpu().contiguous().reshape(-1)
-        data = bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
-        return _tensor, (data, value.dtype, tuple(value.shape))
+        shape = tuple(value.shape)
+        if flat.numel() == 0:
+            return _tensor, (b"", value.dtype, shape)
+        # as bytes, because bfloat16 has no numpy form; Any, because numpy's types do not say that it has a buffer
+        data: Any = flat.view(torch.uint8).numpy()
+        if data.nbytes < SMALL:
+            return _tensor, (data.tobytes(), value.dtype, shape)
+        return _tensor, (pickle.PickleBuffer(data), value.dtype, shape)
 
 
-def _tensor(data: bytes, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+def _tensor(data: bytes | bytearray, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+    if isinstance(data, bytes):
+        data = bytearray(data)  # tensors may be written to, bytes may not
+    return torch.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-class Poster:
-    """What the server sends, in memory that the processes forked later share: written once a round, read by all."""
-
-    def __init__(self, sent: Broadcast) -> None:
-        self.fields = {name: _shared(value) for name, value in _named(sent).items()}
-
-    def fits(self, sent: Broadcast) -> bool:
-        """Whether this broadcast has the same tensors as the first."""
-        kinds = {name: (v.shape, v.dtype) for name, v in _named(sent).items()}
-        return kinds == {name: (v.shape, v.dtype) for name, v in self.fields.items()}
-
-    def write(self, sent: Broadcast) -> None:
-        for name, value in _named(sent).items():
-            self.fields[name].copy_(value)
-
-    def read(self, round: int) -> Broadcast:
-        return Broadcast(self.fields["x"], under("shared.", self.fields), round)
+def _write(descriptor: int, view: memoryview) -> None:
+    while view:
+        written = os.write(descriptor, view)
+        view = view[written:]
 
 
-def _named(sent: Broadcast) -> dict[str, Tensor]:
-    return {
-        "x": sent.x.detach(),
-        **prefixed("shared.", {k: v.detach() for k, v in sent.shared.items()}),
-    }
-
-
-def _shared(like: Tensor) -> Tensor:
-    if like.numel() == 0:
-        return torch.empty_like(like)
-    memory = mmap(
-        -1, like.numel() * like.element_size()
-    )  # anonymous: it has no name that could be left behind
-    return torch.frombuffer(memory, dtype=like.dtype).reshape(like.shape)
+def _read(descriptor: int, view: memoryview) -> None:
+    while view:
+        count = os.readv(descriptor, [view])
+        if count == 0:
+            raise EOFError
+        view = view[count:]

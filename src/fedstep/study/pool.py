@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedstep.core.errors import InputError
-from fedstep.execute.lifeline import die_with_parent
+from fedstep.execute.children import GRACE, end_processes, end_with_parent, is_stopped
 from fedstep.run.journal import Journal
 from fedstep.run.progress import summary
 from fedstep.run.record import RoundReport
@@ -56,32 +57,51 @@ def _parallel(
     profile: bool,
 ) -> None:
     inside = max(1, workers // len(todo))
-    with ProcessPoolExecutor(
-        min(workers, len(todo)), get_context("spawn"), initializer=die_with_parent
-    ) as pool:
-        waiting: dict[Future[list[str]], tuple[Job, str]] = {
-            pool.submit(work, job, home, data, None, inside, profile): (job, label)
-            for job, label in todo
-        }
-        try:
-            while waiting:
-                done, _ = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
-                for job, label in waiting.values():
-                    board.look(job, label, folder_of(job, home))
-                for future in done:
-                    job, label = waiting.pop(future)
-                    for line in future.result():
-                        board.say(line)
-                    board.done(job, label)
-        except BrokenProcessPool:
-            raise InputError(
-                "a worker process died (out of memory?): run the command again, it continues from the checkpoints"
-            ) from None
-        except BaseException:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # checkpoints hold what they have done
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ProcessPoolExecutor(
+        max_workers=min(workers, len(todo)),
+        mp_context=get_context("spawn"),
+        initializer=end_with_parent,
+    )
+    waiting: dict[Future[list[str]], tuple[Job, str]] = {}
+    for job, label in todo:
+        future = pool.submit(work, job, home, data, None, inside, profile)
+        waiting[future] = (job, label)
+    try:
+        while waiting:
+            done, _ = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
+            board.name_stopped(_processes(pool))
+            for job, label in waiting.values():
+                board.look(job, label, folder_of(job, home))
+            for future in done:
+                job, label = waiting.pop(future)
+                for line in future.result():
+                    board.say(line)
+                board.done(job, label)
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process died (out of memory?): run the command again, it continues from the checkpoints"
+        ) from None
+    except BaseException:
+        for process in _processes(pool):
+            process.terminate()  # checkpoints hold what they have done
+        raise
+    finally:
+        close_pool(pool)
+
+
+def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
+    return list((pool._processes or {}).values())
+
+
+def close_pool(pool: ProcessPoolExecutor, grace: float = GRACE) -> None:
+    """End the processes of a pool that has nothing left to do.
+
+    The pool's own way out waits without limit. A worker that was killed while it held the lock of their queue would
+    leave the others, and then this process, waiting for ever.
+    """
+    processes = _processes(pool)
+    pool.shutdown(wait=False, cancel_futures=True)
+    end_processes(processes, grace)
 
 
 class Board:
@@ -95,6 +115,7 @@ class Board:
         self.total = self.bar.add_task("all runs", total=total, say="")
         self.tasks: dict[str, Any] = {}
         self.seen: dict[str, int] = {}
+        self.stopped: set[int | None] = set()
 
     def __enter__(self) -> Board:
         self.bar.start()
@@ -105,6 +126,15 @@ class Board:
 
     def say(self, line: str) -> None:
         self.console.print(line, highlight=False, soft_wrap=True)
+
+    def name_stopped(self, processes: Sequence[BaseProcess]) -> None:
+        """Say once of each worker that is stopped that it is being waited for."""
+        for process in processes:
+            if process.pid not in self.stopped and is_stopped(process.pid):
+                self.stopped.add(process.pid)
+                self.say(
+                    f"worker process {process.pid} is stopped, waiting for it (kill -CONT {process.pid})"
+                )
 
     def watcher(self, job: Job, label: str) -> Any:
         return lambda row: self._show(job, label, row)

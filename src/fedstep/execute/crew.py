@@ -1,0 +1,298 @@
+"""Jobs handed out to workers of any kind, and their updates in a fixed order.
+
+What is common to processes, actors of a cluster and whoever else can run a job: who gets which piece, in which order
+updates are given on, and what happens when a worker dies. What differs is a `Crew`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Generic, TypeAlias, TypeVar
+
+from fedstep.algorithm import Broadcast, Update
+from fedstep.core.errors import InputError
+from fedstep.core.vec import State
+from fedstep.execute.base import Local, named_clients
+from fedstep.execute.store import Store
+from fedstep.execute.task import Task
+
+PIECES = 8  # a worker and round where jobs are many: few enough to be cheap, many enough to balance
+LIVES = 3  # how often a job may lose its worker
+PATIENCE = (
+    60.0  # seconds without an answer after which somebody wants to know who is being waited for
+)
+LOG = logging.getLogger("fedstep")
+
+W = TypeVar("W", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some jobs of a round for one worker."""
+
+    round: int
+    probe: bool
+    numbers: tuple[int, ...]  # the places of the jobs in the order of their updates
+    jobs: tuple[tuple[int, ...], ...]  # the clients of each
+    memories: tuple[State, ...]  # of the clients of each
+
+    @property
+    def clients(self) -> list[int]:
+        return [client for job in self.jobs for client in job]
+
+
+@dataclass(frozen=True)
+class Joined(Generic[W]):
+    """A worker is ready for its first piece."""
+
+    worker: W
+
+
+@dataclass(frozen=True)
+class Finished(Generic[W]):
+    """A worker has done its piece."""
+
+    worker: W
+    updates: Sequence[Update]
+    seconds: float = 0.0  # of the worker's processor
+    profile: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed(Generic[W]):
+    """A client has raised an error."""
+
+    worker: W
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Died(Generic[W]):
+    """A worker is gone, with whatever it was at."""
+
+    worker: W
+    reason: str
+
+
+Answer: TypeAlias = Joined[W] | Finished[W] | Failed[W] | Died[W]
+
+
+class Crew(ABC, Generic[W]):
+    """Workers of one kind. A leaf hires, sends, listens and buries; `dispatch` decides."""
+
+    def __init__(self, workers: int, patience: float = PATIENCE) -> None:
+        self.workers = workers  # how many there may be; never more than there are jobs
+        self.patience = patience
+        self.busy = 0.0  # seconds that workers have spent on jobs so far
+        self.idle = 0.0  # seconds that workers have waited during rounds
+        self.hired: list[W] = []
+        self.free: list[W] = []  # those of them that wait for a piece
+        self.deaths_at_rest = 0  # of workers without a piece, since the last piece that was done
+
+    @abstractmethod
+    def hire(self) -> W:
+        """A new worker. Returns at once; `answers` says when it has joined."""
+
+    @abstractmethod
+    def give(self, worker: W, piece: Piece) -> None:
+        """Send a piece. That a worker is dead is no error here: `answers` says so."""
+
+    @abstractmethod
+    def answers(self, timeout: float) -> list[Answer[W]]:
+        """What has happened since the last call; waits until something has, for `timeout` seconds at most."""
+
+    @abstractmethod
+    def bury(self, worker: W) -> None:
+        """End a worker, whatever it is doing, and forget it."""
+
+    def describe(self, worker: W) -> str:
+        """The worker as a message names it."""
+        return str(worker)
+
+    def grow(self, jobs: int) -> None:
+        """Hire up to the number of workers, but no more than there are jobs."""
+        while len(self.hired) < min(self.workers, jobs):
+            self.hired.append(self.hire())
+
+    def dismiss(self, worker: W) -> None:
+        """Take a worker off the list and end it."""
+        self.hired.remove(worker)
+        if worker in self.free:
+            self.free.remove(worker)
+        self.bury(worker)
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in list(self.hired):
+            self.dismiss(worker)
+
+
+def dispatch(
+    crew: Crew[W],
+    inner: Local,
+    task: Task,
+    sent: Broadcast,
+    cohort: Sequence[int],
+    store: Store,
+    probe: bool = False,
+) -> Iterator[Update]:
+    """The updates of a cohort, cut and ordered as the inner executor alone would, so that the bits are the same.
+
+    Pieces are handed out with the most work first, the next to whoever is free. Work begins with the first worker that
+    has joined. When a worker dies another one is hired and the jobs begin anew, one by one, so that a job that kills
+    its workers is told from its neighbours: after three deaths its clients are named.
+    """
+    jobs = inner.jobs(task, cohort)
+    if not jobs:
+        return
+    round = _Round(crew, task, sent, jobs, store, probe)
+    try:
+        yield from round.updates()
+    except BaseException:
+        crew.close()  # what is under way belongs to a round that is over
+        raise
+
+
+def largest_first(task: Task, jobs: Sequence[Sequence[int]], workers: int) -> list[list[int]]:
+    """Pieces as numbers of jobs, in the order they are handed out: the most work first."""
+    work = []
+    for clients in jobs:
+        sizes = [task.federation.size(client) for client in clients]
+        work.append(sum(task.plan.length(size) for size in sizes))
+    order = sorted(range(len(jobs)), key=lambda number: -work[number])
+    size = max(1, len(jobs) // (min(workers, len(jobs)) * PIECES))
+    return [order[i : i + size] for i in range(0, len(order), size)]
+
+
+class _Round(Generic[W]):
+    """The state of one round: what waits, who is at what, and what is done but not yet its turn."""
+
+    def __init__(
+        self,
+        crew: Crew[W],
+        task: Task,
+        sent: Broadcast,
+        jobs: list[list[int]],
+        store: Store,
+        probe: bool,
+    ) -> None:
+        self.crew = crew
+        self.task = task
+        self.sent = sent
+        self.jobs = jobs
+        self.store = store
+        self.probe = probe
+        self.queue = deque(largest_first(task, jobs, crew.workers))
+        self.at_work: dict[W, Piece] = {}
+        self.done: dict[int, Update] = {}
+        self.deaths: Counter[int] = Counter()  # of workers at a job, by its number
+        self.late: set[W] = set()  # those that a line has named
+
+    def updates(self) -> Iterator[Update]:
+        begun = perf_counter()
+        busy_before = self.crew.busy
+        self.crew.grow(len(self.jobs))
+        following = 0
+        while following < len(self.jobs):
+            self._hand_out()
+            self._listen()
+            while following in self.done:
+                update = self.done.pop(following)
+                self.store.save(self.jobs[following], update.memory)
+                following += 1
+                yield update
+        elapsed = perf_counter() - begun
+        worked = self.crew.busy - busy_before
+        self.crew.idle += max(0.0, self.crew.workers * elapsed - worked)
+
+    def _hand_out(self) -> None:
+        while self.crew.free and self.queue:
+            worker = self.crew.free.pop(0)
+            piece = self._piece(self.queue.popleft())
+            self.at_work[worker] = piece
+            self.crew.give(worker, piece)
+
+    def _piece(self, numbers: list[int]) -> Piece:
+        jobs = [self.jobs[number] for number in numbers]
+        return Piece(
+            round=self.sent.round,
+            probe=self.probe,
+            numbers=tuple(numbers),
+            jobs=tuple(tuple(clients) for clients in jobs),
+            memories=tuple(self.store.load(self.task, self.sent, clients) for clients in jobs),
+        )
+
+    def _listen(self) -> None:
+        answers = self.crew.answers(self.crew.patience)
+        if not answers:
+            self._say_who_is_waited_for()
+        for answer in answers:
+            if answer.worker not in self.crew.hired:
+                continue  # it was given up, and another one is at its piece
+            if isinstance(answer, Joined):
+                self.crew.free.append(answer.worker)
+            elif isinstance(answer, Finished):
+                self._finished(answer)
+            elif isinstance(answer, Died):
+                self._died(answer)
+            else:
+                raise answer.error
+
+    def _finished(self, answer: Finished[W]) -> None:
+        piece = self.at_work.pop(answer.worker)
+        self.done.update(zip(piece.numbers, answer.updates, strict=True))
+        self.task.profiler.merge(answer.profile)
+        self.late.discard(answer.worker)
+        self.crew.busy += answer.seconds
+        self.crew.deaths_at_rest = 0
+        self.crew.free.append(answer.worker)
+
+    def _died(self, answer: Died[W]) -> None:
+        self.crew.dismiss(answer.worker)
+        piece = self.at_work.pop(answer.worker, None)
+        if piece is None:
+            self._died_at_rest(answer)
+        else:
+            self._died_at_work(answer, piece)
+        self.crew.grow(len(self.jobs))
+
+    def _died_at_work(self, answer: Died[W], piece: Piece) -> None:
+        for number in piece.numbers:
+            self.deaths[number] += 1
+            if self.deaths[number] >= LIVES:
+                raise InputError(
+                    f"{named_clients(self.jobs[number])}: its worker died {LIVES} times "
+                    f"({answer.reason}), out of memory? use fewer workers"
+                )
+        self.queue.extendleft([number] for number in piece.numbers)
+
+    def _died_at_rest(self, answer: Died[W]) -> None:
+        """No job can be blamed; but workers that never get as far as a job must not be hired for ever."""
+        self.crew.deaths_at_rest += 1
+        if self.crew.deaths_at_rest >= LIVES * self.crew.workers:
+            raise InputError(
+                f"{self.crew.deaths_at_rest} workers died before they had anything to do "
+                f"({answer.reason}); use fewer workers"
+            )
+
+    def _say_who_is_waited_for(self) -> None:
+        """One line a piece: a client may be slow, and a process may be stopped."""
+        names = []
+        for worker, piece in self.at_work.items():
+            if worker not in self.late:
+                names.append(f"{named_clients(piece.clients)} in {self.crew.describe(worker)}")
+                self.late.add(worker)
+        if not self.at_work:
+            names.append("the first worker")
+        if names:
+            LOG.warning(
+                "round %d: no answer for %g s, waiting for %s",
+                self.sent.round,
+                self.crew.patience,
+                "; ".join(names),
+            )

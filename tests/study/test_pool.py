@@ -1,0 +1,47 @@
+"""The processes of a pool of runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from fedstep.study import pool as module
+from fedstep.study.pool import Board, close_pool
+
+
+@pytest.fixture
+def pool():
+    pool = ProcessPoolExecutor(2, get_context("fork"))
+    list(pool.map(os.getppid, range(0)))
+    pool.submit(os.getpid).result()
+    return pool
+
+
+def test_a_worker_that_never_ends_does_not_keep_its_pool_from_closing(pool):
+    processes = list(pool._processes.values())
+    for process in processes:
+        os.kill(process.pid, signal.SIGSTOP)
+    close_pool(pool, grace=0.1)
+    assert processes
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_a_worker_that_was_killed_does_not_keep_its_pool_from_closing(pool):
+    processes = list(pool._processes.values())
+    processes[0].kill()
+    close_pool(pool)
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_a_stopped_worker_is_named_once(pool, capsys, monkeypatch):
+    processes = list(pool._processes.values())
+    monkeypatch.setattr(module, "is_stopped", lambda pid: pid == processes[0].pid)
+    board = Board(1)
+    board.name_stopped(processes)
+    board.name_stopped(processes)
+    close_pool(pool)
+    assert capsys.readouterr().err.count(f"process {processes[0].pid} is stopped") == 1
