@@ -59,7 +59,7 @@ class Finished(Generic[W]):
 
     worker: W
     updates: Sequence[Update]
-    seconds: float = 0.0  # of the worker's processor
+    seconds: float = 0.0  # that it took, by the clock: what a worker does not spend so, it waits
     profile: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from time import process_time
+from time import perf_counter
 
 import torch
 
@@ -226,7 +226,7 @@ def _serve(
 
 
 def _work(task: Task, inner: Local, sent: Broadcast, piece: Piece) -> _Reply:
-    begun = process_time()
+    begun = perf_counter()
     updates: list[Update] = []
     error = None
     try:
@@ -237,7 +237,7 @@ def _work(task: Task, inner: Local, sent: Broadcast, piece: Piece) -> _Reply:
     except Exception as raised:
         error = raised
         updates = []
-    return _Reply(updates, error, process_time() - begun, task.profiler.drain())
+    return _Reply(updates, error, perf_counter() - begun, task.profiler.drain())
 
 
 def _with_whole_memory(update: Update, memory: State) -> Update:
