@@ -20,7 +20,7 @@ from fedstep.server.moments import Adaptive, Average
 from fedstep.server.rules import Extrapolate
 from fedstep.server.weighting import BySamples
 from fedstep.spec import HOMES, _is_part, _modules, filled, methods, mix, parts, shown
-from fedstep.study.plan import read_study
+from fedstep.study.study_file import read_study
 
 
 def test_an_adam_server_over_line_search_clients():

@@ -17,7 +17,8 @@ from fedstep.execute import Cohort, Sequential
 from fedstep.models.module import is_linear, per_sample
 from fedstep.optim import Armijo
 from fedstep.run.evaluate import evaluate
-from fedstep.study.plan import Job, Setting, read_study
+from fedstep.study.plan import Job, Setting
+from fedstep.study.study_file import read_study
 from fedstep.study.work import finished, folder_of, work
 
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from fedstep.study.plan import read_study
+from fedstep.study.study_file import read_study
 
 SMALL = (
     # label, spec, grid, final accuracy, oscillation, server step > 1

@@ -16,7 +16,8 @@ from fedstep.core.errors import InputError
 from fedstep.report.verdict import verdict
 from fedstep.run.columns import ACCURACY, MetricInfo
 from fedstep.run.journal import Journal
-from fedstep.study.plan import Job, Setting, read_study
+from fedstep.study.plan import Job, Setting
+from fedstep.study.study_file import read_study
 from fedstep.study.tune import best_choice, tune
 from fedstep.study.work import folder_of
 

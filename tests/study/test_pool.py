@@ -11,7 +11,8 @@ from multiprocessing.connection import wait
 import pytest
 
 from fedstep.study import pool as module
-from fedstep.study.pool import Board, close_pool
+from fedstep.study.board import RunsBoard
+from fedstep.study.pool import close_pool
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_worker_that_was_killed_does_not_keep_its_pool_from_closing(pool):
 def test_a_stopped_worker_is_named_once(pool, capsys, monkeypatch):
     processes = list(pool._processes.values())
     monkeypatch.setattr(module, "is_stopped", lambda pid: pid == processes[0].pid)
-    board = Board(1)
+    board = RunsBoard(1)
     board.name_stopped(processes)
     board.name_stopped(processes)
     close_pool(pool)

@@ -17,8 +17,9 @@ import torch
 from fedstep import InputError
 from fedstep.run import checkpoint
 from fedstep.run.journal import Journal
-from fedstep.study.plan import Job, Setting, read_study
+from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
+from fedstep.study.study_file import read_study
 from fedstep.study.work import finished, folder_of, work
 
 STUDY = """

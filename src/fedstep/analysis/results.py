@@ -14,7 +14,8 @@ from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
 from fedstep.run.folder import SPEC, StoredRun, read_run
 from fedstep.run.history import Run
 from fedstep.study.choices import Choice, read_choices
-from fedstep.study.plan import Job, Method, Setting, Study, read_study
+from fedstep.study.plan import Job, Method, Setting, Study
+from fedstep.study.study_file import read_study
 
 
 @dataclass(frozen=True)

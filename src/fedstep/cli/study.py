@@ -124,7 +124,7 @@ def tune_study(options: argparse.Namespace) -> None:
 
 def list_studies(options: argparse.Namespace) -> None:
     """Names, titles, and the time on one core from a few measured steps."""
-    from fedstep.study.plan import read_study
+    from fedstep.study.study_file import read_study
 
     heads = ["study", "what it is", "runs x rounds"] + (
         [] if options.quick else ["a step", "paper scale"]
@@ -150,7 +150,7 @@ def _cost(study: Study) -> tuple[str, str]:
 
 def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     """The study and its results directory, which keeps a copy of the file."""
-    from fedstep.study.plan import read_study
+    from fedstep.study.study_file import read_study
     from fedstep.study.work import prepare
 
     path = find_study(options.study)

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.analysis.theory.study import chosen_methods, study_theory
     from fedstep.report.theory_page import write_findings
     from fedstep.run import progress
-    from fedstep.study.plan import read_study
+    from fedstep.study.study_file import read_study
     from fedstep.study.work import prepare
 
     study = read_study(find_study(options.study), options.scale)

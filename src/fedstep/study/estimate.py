@@ -15,7 +15,7 @@ from fedstep.local.oracles import Autograd
 from fedstep.models.named import named
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
-from fedstep.study.plan import Method, Study
+from fedstep.study.plan import Method, Setting, Study
 
 SHAPES = {
     "femnist": (784,),
@@ -27,6 +27,9 @@ SHAPES = {
     "synthetic": (40,),
 }
 TRIALS = 2.0  # a searched step, over a whole run
+STEPS_AN_EPOCH = 10
+SAMPLE_STEPS = 3  # timed; the quickest counts, others were disturbed
+LONGEST = 5.0  # seconds spent on them
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,24 @@ class Estimate:
 
 def estimate(study: Study) -> Estimate:
     """Time gradient steps on samples of the right shape and multiply; evaluation is not counted."""
-    s = study.setting
+    setting = study.setting
     step = seconds_a_step(study)
-    local = s.steps if s.steps is not None else 10 * (s.epochs or 0)
-    rounds = s.per_round * local * step
+    round_seconds = setting.per_round * _local_steps(setting) * step
     searched = sum(_searches(method) for method in study.methods)
     fixed = len(study.methods) - searched
-    runs = len(study.seeds) * s.rounds * rounds * (fixed + searched * (1 + TRIALS / 3))
-    points = sum(len(m.candidates()) for m in study.methods if m.grid)
-    return Estimate(step, points * study.tuning.rounds * rounds, runs)
+    # a trial is a forward pass: a third of a gradient step
+    methods = fixed + searched * (1 + TRIALS / 3)
+    runs = len(study.seeds) * setting.rounds * round_seconds * methods
+    grid_points = sum(len(method.candidates()) for method in study.methods if method.grid)
+    tuning = grid_points * study.tuning.rounds * round_seconds
+    return Estimate(step, tuning, runs)
+
+
+def _local_steps(setting: Setting) -> int:
+    """Steps of a client and round; what an epoch is depends on the client, so it is a guess."""
+    if setting.steps is not None:
+        return setting.steps
+    return STEPS_AN_EPOCH * (setting.epochs or 0)
 
 
 def _searches(method: Method) -> bool:
@@ -68,11 +80,11 @@ def seconds_a_step(study: Study) -> float:
         model = named(study.setting.model, 0)
         phi = Objective(Context(model.init(), model), _batch(study))
         times = []
-        for _ in range(3):
+        for _ in range(SAMPLE_STEPS):
             clock = perf_counter()
             Autograd()(phi, model.init())
             times.append(perf_counter() - clock)
-            if sum(times) > 5:
+            if sum(times) > LONGEST:
                 break
         return min(times)
     finally:
@@ -80,10 +92,16 @@ def seconds_a_step(study: Study) -> float:
 
 
 def _batch(study: Study) -> Batch:
-    n, g = study.setting.batch, generator(0, "estimate")
-    targets = torch.randint(10, (n,), generator=g)
-    if study.setting.data == "shakespeare":
-        inputs: Tensor = torch.randint(80, (n, 80), generator=g)
-    else:
-        inputs = torch.randn(n, *SHAPES.get(study.setting.data, (2,)), generator=g)
+    """Random samples of the right shape: how long a step takes does not depend on their values."""
+    size = study.setting.batch
+    draw = generator(0, "estimate")
+    targets = torch.randint(10, (size,), generator=draw)
+    inputs = _inputs(study.setting.data, size, draw)
     return Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0))
+
+
+def _inputs(data: str, size: int, draw: torch.Generator) -> Tensor:
+    if data == "shakespeare":  # characters, not numbers
+        return torch.randint(80, (size, 80), generator=draw)
+    shape = SHAPES.get(data, (2,))
+    return torch.randn(size, *shape, generator=draw)

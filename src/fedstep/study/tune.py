@@ -20,18 +20,23 @@ from fedstep.study.work import folder_of
 def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
 
-    The choice is made on the first metric, on test data, of a seed that the study does not use: this favours the tuned methods.
+    The choice is made on the first metric, on test data, of a seed that the study does not use:
+    this favours the tuned methods.
     """
     if study.tuning.seed in study.seeds:
         raise InputError(
             f"tuning seed {study.tuning.seed} is one of the study's seeds: give another"
         )
-    pairs = [(job, m.label) for m in study.methods if m.grid for job in study.trials(m)]
-    run_all(
-        [job for job, _ in pairs], [f"tuning {label}" for _, label in pairs], home, data, workers
-    )
-    choices = {m.label: best_choice(study, m, home) for m in study.methods}
-    write_json(home / "tuning.json", [asdict(c) for c in choices.values()])
+    jobs: list[Job] = []
+    labels: list[str] = []
+    for method in study.methods:
+        if method.grid:
+            trials = study.trials(method)
+            jobs += trials
+            labels += [f"tuning {method.label}"] * len(trials)
+    run_all(jobs, labels, home, data, workers)
+    choices = {method.label: best_choice(study, method, home) for method in study.methods}
+    write_json(home / "tuning.json", [asdict(choice) for choice in choices.values()])
     return choices
 
 
@@ -44,7 +49,8 @@ def best_choice(study: Study, method: Method, home: Path) -> Choice:
     finite = {spec: score for spec, score in scores.items() if score is not None}
     if not finite:
         raise InputError(
-            f"method {method.label}: every grid point diverged; give smaller values in its grid {method.grid}"
+            f"method {method.label}: every grid point diverged; "
+            f"give smaller values in its grid {method.grid}"
         )
     best = max(finite, key=lambda spec: trials[spec].metric.rank(finite[spec]))
     return Choice(method.label, best, study.tuning.rounds * len(scores), scores)

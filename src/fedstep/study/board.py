@@ -1,0 +1,107 @@
+"""What is shown of many runs at once: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from fedstep.execute.children import is_stopped
+from fedstep.run.folder import JOURNAL
+from fedstep.run.journal import Journal
+from fedstep.run.progress import summary
+from fedstep.run.record import RoundReport
+from fedstep.study.plan import Job
+
+LINES = 4  # a run, where there is no terminal
+
+
+class RunsBoard:
+    """Rounds done over all jobs, and the running jobs' last rows."""
+
+    def __init__(self, total: int) -> None:
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[say]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.total = self.bar.add_task("all runs", total=total, say="")
+        self.tasks: dict[str, TaskID] = {}  # by the digest of the job, as the rounds below
+        self.rounds_shown: dict[str, int] = {}
+        self.stopped: set[int | None] = set()  # processes that were named
+
+    def __enter__(self) -> RunsBoard:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.stop()
+
+    def say(self, line: str) -> None:
+        self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+    def name_stopped(self, processes: Sequence[BaseProcess]) -> None:
+        """Say once of each worker that is stopped that it is being waited for."""
+        for process in processes:
+            pid = process.pid
+            if pid not in self.stopped and is_stopped(pid):
+                self.stopped.add(pid)
+                self.say(f"worker process {pid} is stopped, waiting for it (kill -CONT {pid})")
+
+    def watcher(self, job: Job, label: str) -> Callable[[RoundReport], None]:
+        """What a run in this process calls after every round."""
+
+        def watch(row: RoundReport) -> None:
+            self._show(job, label, row)
+
+        return watch
+
+    def look(self, job: Job, label: str, folder: Path) -> None:
+        """Read a worker's journal: files are the truth."""
+        rows = Journal(folder / JOURNAL).rows()
+        if rows and rows[-1]["round"] != self.rounds_shown.get(job.digest):
+            self._show(job, label, RoundReport.from_dict(rows[-1]))
+
+    def done(self, job: Job, label: str) -> None:
+        """The run is finished."""
+        before = self.rounds_shown.pop(job.digest, 0)
+        self.bar.advance(self.total, job.setting.rounds - before)
+        if job.digest in self.tasks:
+            self.bar.remove_task(self.tasks.pop(job.digest))
+        if not self.console.is_terminal:
+            self.say(f"{label}, seed {job.seed}: finished")
+
+    def _show(self, job: Job, label: str, row: RoundReport) -> None:
+        before = self.rounds_shown.get(job.digest, 0)
+        self.rounds_shown[job.digest] = row.round
+        self.bar.advance(self.total, row.round - before)
+        if self.console.is_terminal:
+            self._show_bar(job, label, row)
+        else:
+            self._show_line(job, label, row, before)
+
+    def _show_bar(self, job: Job, label: str, row: RoundReport) -> None:
+        if job.digest not in self.tasks:
+            name = f"{label}, seed {job.seed}"
+            self.tasks[job.digest] = self.bar.add_task(name, total=job.setting.rounds, say="")
+        self.bar.update(self.tasks[job.digest], completed=row.round, say=summary(row))
+
+    def _show_line(self, job: Job, label: str, row: RoundReport, before: int) -> None:
+        rounds = job.setting.rounds
+        if row.round * LINES // rounds > before * LINES // rounds:
+            self.say(f"{label}, seed {job.seed}  {row.round}/{rounds}  {summary(row)}")
