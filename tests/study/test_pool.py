@@ -10,7 +10,7 @@ from multiprocessing.connection import wait
 
 import pytest
 
-from fedstep.study import pool as module
+from fedstep.study import board as module
 from fedstep.study.board import RunsBoard
 from fedstep.study.pool import close_pool
 
