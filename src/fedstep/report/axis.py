@@ -44,6 +44,7 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """About five round values."""
+        # The ends of the axis are those of the data, seldom round, and stay unmarked.
         marks = self._inside(_linear_ticks(self.low, self.high))
         if not self.log:
             return marks
@@ -54,6 +55,7 @@ class Axis:
         return powers
 
     def _inside(self, marks: Sequence[float]) -> list[float]:
+        # A mark at the very end may lie outside by its rounding.
         least = self.low * (1 - 1e-9) - 1e-12
         most = self.high * (1 + 1e-9) + 1e-12
         return [mark for mark in marks if least <= mark <= most]
@@ -100,5 +102,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     factors: tuple[float, ...] = (1.0,)
     if decades <= 2:
         factors = (1.0, 2.0, 5.0)
+    # Twelve decades with a mark each would write over each other.
     every = max(1, round(decades / 6))
     return [f * 10.0**k for k in range(first, last + 1, every) for f in factors]

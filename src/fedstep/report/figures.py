@@ -64,6 +64,7 @@ def _save_row(charts: Sequence[Chart], stem: Path) -> list[Path]:
     )
     for axes, chart in zip(row[0], charts, strict=True):
         _draw_chart(axes, chart)
+    # One legend serves the row: its charts have the same methods.
     row[0][0].legend(frameon=False, fontsize=8)
     stem.parent.mkdir(parents=True, exist_ok=True)
     png = stem.with_name(stem.name + ".png")
@@ -91,6 +92,7 @@ def _draw_line(axes: Any, line: Series) -> None:
         color=colour,
         linestyle=LINE_STYLES[DASHES.index(line.style.dash)],
         marker=MARKER_STYLES[MARKERS.index(line.style.marker)],
+        # As few as on the page: a marker at every round hides the line.
         markevery=max(1, len(line.x) // 7),
         markersize=4,
         lw=1.5,

@@ -30,9 +30,9 @@ class Frame:
 
     width: int = 560
     height: int = 330
-    left: int = 58
+    left: int = 58  # numbers of seven letters, and the name of the axis
     right: int = 14
-    top: int = 12
+    top: int = 12  # half a letter, for the uppermost tick
     bottom: int = 44
 
     @property

@@ -165,6 +165,7 @@ def _bars(sizes: Sequence[int], layout: Layout) -> list[str]:
         return [_text(f"every client has {sizes[0]:,} samples", layout.left, 14)]
     largest = max(sizes)
     base = TOP + BARS
+    # A gap between bars, unless they are too thin to have one.
     width = layout.column - min(1.0, layout.column / 5)
     bars = ""
     for client, size in enumerate(sizes):
@@ -201,6 +202,7 @@ def _row_names(labels: Sequence[str], layout: Layout) -> list[str]:
 
 
 def _column_names(layout: Layout) -> list[str]:
+    # The smallest step whose numbers do not touch.
     every = 50
     for step in (20, 10, 5, 2, 1):
         if step * layout.column >= 34:
@@ -237,6 +239,7 @@ def _tooltip(client: int, row: Sequence[int], labels: Sequence[str], layout: Lay
 
 
 def _client_words(client: int, row: Sequence[int], labels: Sequence[str]) -> str:
+    # Five are as many as a tooltip shows at a glance.
     most_frequent = sorted(range(len(row)), key=lambda label: -row[label])[:5]
     most = ", ".join(f"{labels[k]}: {row[k]:,}" for k in most_frequent if row[k])
     held = sum(n > 0 for n in row)

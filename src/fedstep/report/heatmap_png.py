@@ -24,6 +24,7 @@ def save_png(counts: Counts, labels: Sequence[str], title: str, path: Path) -> P
     try:
         plt = pyplot()
     except InputError:
+        # The page has the map already; the picture is an extra.
         return None
     shown = counts[:MOST_CLIENTS]
     height = 2 + 0.13 * max(len(labels), 20)
@@ -31,6 +32,7 @@ def save_png(counts: Counts, labels: Sequence[str], title: str, path: Path) -> P
     by_label = list(zip(*shares(shown), strict=True))
     norm = plt.matplotlib.colors.PowerNorm(0.5, 0, largest_share(by_label))
     image = axes.imshow(by_label, aspect="auto", interpolation="nearest", cmap="Blues", norm=norm)
+    # From 80 labels on their names would touch.
     every = 1
     if len(labels) > 80:
         every = divided_up(len(labels), 40)

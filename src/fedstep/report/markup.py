@@ -1,4 +1,4 @@
-"""Elements of a drawing as text; whatever they are given is escaped, except the elements inside them."""
+"""Elements of a drawing as text; all they are given is escaped, except elements inside them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def words_in(tag: str, words: str, **attributes: Value) -> str:
 
 
 def _attribute(name: str, value: Value) -> str:
+    # `class` is a word of Python, hence class_; a hyphen would be a minus.
     spelt = name.rstrip("_").replace("_", "-")
     if isinstance(value, float):
         value = f"{value:.1f}"

@@ -15,6 +15,7 @@ def metric_value(value: float, metric: MetricInfo) -> str:
     """A value without its unit."""
     if isnan(value):
         return NONE
+    # Two decimals of a per cent: seeds differ in the first.
     if metric.percent:
         return f"{100 * value:.2f}"
     return f"{value:.4g}"

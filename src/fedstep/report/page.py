@@ -62,7 +62,7 @@ class Figure:
     csv: str
     note: str = ""
     keys: tuple[LegendKey, ...] = ()
-    wide_svg: str = ""
+    wide_svg: str = ""  # letters of a drawing shrink with it: a phone needs another one
     full_width: bool = False
 
 
@@ -72,7 +72,7 @@ class Section:
 
     title: str
     words: str = ""
-    code: str = ""
+    code: str = ""  # a spec, above everything else
     tables: tuple[PageTable, ...] = ()
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -92,7 +92,7 @@ class Page:
     """A whole page: the sentence and the chart come first."""
 
     title: str
-    summary: str = ""
+    summary: str = ""  # the outcome in a sentence
     first: Figure | None = None
     legend: tuple[LegendKey, ...] = ()
     texts: tuple[str, ...] = ()
@@ -100,11 +100,12 @@ class Page:
     sections: tuple[Section, ...] = ()
     command: str = ""
     made: str = ""
-    details: tuple[Detail, ...] = ()
+    details: tuple[Detail, ...] = ()  # folded
 
 
 def figure(chart: Chart) -> Figure:
     """A chart as one of the small pictures of a section."""
+    # Each name once: a line and its dots share one.
     keys: tuple[LegendKey, ...] = ()
     if chart.keys:
         keys = tuple(dict.fromkeys(LegendKey(s.name, s.style) for s in chart.series if s.name))

@@ -28,6 +28,7 @@ class CostAxis:
     values: Column
 
 
+# Rounds hide what trials cost and messages weigh: every outcome is drawn over all three.
 ROUNDS = CostAxis("round", "round", curves.by_round)
 GRADIENTS = CostAxis("cost", "gradient-equivalents (trials counted)", curves.by_gradients)
 TRAFFIC = CostAxis("traffic", "megabytes, up and down", curves.by_megabytes)
@@ -74,7 +75,7 @@ def metric_charts(groups: Sequence[Group]) -> list[Chart]:
 
 
 def loss_charts(groups: Sequence[Group]) -> list[Chart]:
-    """Loss over all clients against rounds, gradients and bytes, or on the clients' batches; then on test data."""
+    """Loss over all clients, or on their batches where it is all there is; then on test data."""
     over_clients = drawable_charts(
         _train_loss_chart(groups, axis) for axis in (ROUNDS, GRADIENTS, TRAFFIC)
     )
@@ -122,6 +123,7 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
     if metric.higher_is_better:
         worse = "below"
     moving = [m for m in members(groups) if curves.extrapolates(m.group)]
+    # The median of seeds: one seed that jumps would carry a mean far from all others.
     eta_g = curves.column("eta_g")
     jumps_note = (
         "A dot is an evaluation of one seed; right: large extrapolation, "
@@ -159,6 +161,7 @@ def jumps(run: Run, metric: MetricInfo) -> list[tuple[float, float]]:
     evaluated = [k for k, value in enumerate(values) if not math.isnan(value)]
     moves = []
     for before, after in pairwise(evaluated):
+        # Not the last step but the largest: one long step is what throws the iterate off.
         largest = max(eta_g[before + 1 : after + 1])
         change = scale * (values[after] - values[before])
         moves.append((largest, change))
@@ -183,6 +186,7 @@ def _readout_chart(groups: Sequence[Group]) -> Chart:
     lines = []
     for member in members(groups):
         if curves.averages(member.group, metric):
+            # The faint line first, so that the other lies above it.
             lines.append(_bare(member, last, faint=True))
             lines.append(_bare(member, readout, faint=False))
     return Chart(
@@ -241,6 +245,7 @@ def _batch_loss_chart(groups: Sequence[Group]) -> Chart:
 
 def _jump_dots(member: Member, metric: MetricInfo) -> Series:
     moves = [move for run in member.group.runs for move in jumps(run, metric)]
+    # Thousands of dots make a page heavy and show no more.
     points = curves.thin(moves)
     return Series(
         name=member.group.label,

@@ -38,6 +38,7 @@ def unfinished(results: Results) -> str:
     """Runs that stopped early or never began, in a sentence; nothing for a finished study."""
     parts = [stop for group in results.groups for stop in _stopped(group)]
     parts += [f"{label} (not begun)" for label in results.missing]
+    # A study can be read while it runs: the page says what it lacks.
     wanted = len(results.study.seeds)
     for group in results.groups:
         if len(group.seeds) < wanted:
@@ -57,8 +58,8 @@ def tuning_section(results: Results) -> Section | None:
         return None
     total = sum(group.choice.rounds for group in results.groups)
     words = (
-        f"Chosen by test {metric.title} with seed {results.study.tuning.seed}, which no run of the study "
-        f"uses: this favours the tuned methods. {total:,} rounds in all."
+        f"Chosen by test {metric.title} with seed {results.study.tuning.seed}, "
+        f"which no run of the study uses: this favours the tuned methods. {total:,} rounds in all."
     )
     heads = ("method", "grid point", with_unit(metric.title, metric), "rounds", "")
     table = PageTable(heads, tuple(rows), words=True)
@@ -73,22 +74,24 @@ def study_command(study: Study) -> str:
 
 
 def fit_command(settings: Mapping[str, Any]) -> str:
-    """The call that makes a run of `fit` again, as far as its settings tell; nothing where they do not."""
+    """The call that makes a run of `fit` again, as far as its settings tell it."""
     if "method" not in settings:
         return ""
     # An algorithm put together by hand has no name to be called by.
     algorithm = "algorithm"
     if settings["method"] != "custom":
         algorithm = repr(settings["method"])
-    numbers = [
-        f"{name}={settings[name]}" for name in ("rounds", "per_round", "seed") if name in settings
-    ]
-    return f"fedstep.fit({', '.join(['model', 'clients', algorithm, *numbers])})"
+    arguments = ["model", "clients", algorithm]
+    for name in ("rounds", "per_round", "seed"):
+        if name in settings:
+            arguments.append(f"{name}={settings[name]}")
+    return f"fedstep.fit({', '.join(arguments)})"
 
 
 def versions(results: Results) -> str:
     """Programs and seeds."""
     specs = [spec for group in results.groups for spec in group.specs]
+    # Runs of one study may have been made on several machines: each set of versions once.
     programs = dict.fromkeys(_programs(spec["versions"]) for spec in specs if "versions" in spec)
     named = "; ".join(programs) or "unknown"
     seeds = ", ".join(map(str, results.study.seeds))
@@ -105,6 +108,7 @@ def hashes(results: Results) -> Detail:
                 Cell(group.label),
                 Cell(str(seed)),
                 Cell(str(spec.get("digest", "-")), code=True),
+                # Sixteen digits tell partitions apart; whole hashes would not fit a page.
                 Cell(partition[:16], code=True),
                 Cell(group.choice.spec, code=True),
             )
@@ -138,6 +142,7 @@ def _tuning_rows(group: Group, index: int, metric: MetricInfo) -> list[TableRow]
         score_text = "diverged"
         if score is not None:
             score_text = metric_value(score, metric)
+        # The choice knows what all its grid points cost together, and each ran as long.
         rounds = group.choice.rounds // len(scores)
         cells = [
             Cell(spec, code=True, strong=chosen),

@@ -33,8 +33,11 @@ def write_page(path: Path, page: Page) -> Path:
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
+        # Labels, specs and settings come from files that anyone may have written.
         autoescape=True,
+        # A misspelt field fails here; it would be an empty place on the page.
         undefined=StrictUndefined,
+        # The lines of the template's own statements leave no empty lines behind.
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -58,6 +61,7 @@ def _swatch(style: LineStyle) -> Markup:
 
 def _csv_link(figure: Figure) -> str:
     """The numbers of a figure inside the address: the page stays one file and asks no server."""
+    # Commas and the like may stand in an address: escaping them would triple their bytes.
     return "data:text/csv;charset=utf-8," + quote(figure.csv, safe=",;:()/")
 
 

@@ -117,7 +117,8 @@ def _page(
     warning: str = "",
     made: str = "",
 ) -> Page:
-    """What runs and studies have in common; the sentence and the first chart are what most readers want."""
+    """What runs and studies have in common: a sentence and a chart, then all the rest."""
+    # Most readers want no more than who came first and how: that is not below four tables.
     opening = panels.first_chart(groups)
     first = None
     if opening is not None:
@@ -172,6 +173,7 @@ def _chart_section(
     opening: Chart | None = None,
 ) -> Section:
     """The chart that opens the page is not shown twice."""
+    # Compared by value: the chart is made anew by whoever lists the charts of a section.
     others = [chart for chart in charts if chart != opening]
     return Section(title, words=words, figures=tuple(map(figure, others)))
 

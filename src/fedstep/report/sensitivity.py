@@ -53,6 +53,7 @@ def sensitivity_charts(comparison: Comparison) -> list[Chart]:
 def varied_parameter(comparison: Comparison) -> str | None:
     """What every method of the study has one value of; None where there is no such thing."""
     names = {tuple(method.varied) for method in comparison.methods}
+    # One point is no curve, and two parameters at once have no axis.
     if len(comparison.methods) < 2 or len(names) != 1:
         return None
     parameters = names.pop()

@@ -203,6 +203,7 @@ def _grid(comparison: Comparison, title: str, columns: Sequence[TableColumn]) ->
     filled = []
     for column in columns:
         cells = [column.cell(line) for line in comparison.methods]
+        # A column of dashes tells nobody anything.
         if any(cell not in (NONE, REFERENCE) for cell in cells):
             heads.append(column.head)
             filled.append(cells)
@@ -259,5 +260,6 @@ def _count(value: float) -> str:
 
 
 def _barred(cells: Sequence[str]) -> str:
+    # A bar inside a label would begin a new cell.
     escaped = [cell.replace("|", "\\|") for cell in cells]
     return "| " + " | ".join(escaped) + " |"

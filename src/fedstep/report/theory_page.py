@@ -42,6 +42,7 @@ def write_findings(home: Path, study: Study, findings: Sequence[Finding]) -> tup
 def theory_page(title: str, findings: Sequence[Finding]) -> Page:
     """A section for every method."""
     sections = tuple(_section(finding) for finding in findings)
+    # A legend without a chart would name lines that nobody sees.
     legend = legend_of(LINES)
     if not any(section.figures for section in sections):
         legend = ()
@@ -92,6 +93,7 @@ def _gap_chart(finding: Finding) -> Chart | None:
     lines = [
         Series(name, rounds, values, line_style(index))
         for index, (name, values) in enumerate(zip(LINES, (gap, proved, printed), strict=True))
+        # The axis is logarithmic: a bound that is nowhere positive has no place on it.
         if any(isfinite(value) and value > 0 for value in values)
     ]
     return Chart(

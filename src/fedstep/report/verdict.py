@@ -17,6 +17,7 @@ def verdict(comparison: Comparison) -> str:
     scored = [method for method in comparison.methods if not isnan(method.score.mean)]
     if not scored:
         return f"No {metric.title} was measured."
+    # Best first, whichever way is better.
     ranked = sorted(scored, key=lambda method: -metric.rank(method.score.mean))
     if len(comparison.methods) == 1:
         return _single(ranked[0], metric)
@@ -52,6 +53,7 @@ def _runner_up(ranked: Sequence[MethodSummary], comparison: Comparison) -> list[
     nearest = next((method for method in ranked[1:] if method.difference), None)
     if ranked[0].label != comparison.reference or nearest is None or nearest.difference is None:
         return []
+    # Said with its interval: a lead that the seeds cannot tell from none is not a lead.
     gap = metric_gap(nearest.difference, comparison.metric)
     unit = ""
     if comparison.metric.percent:
@@ -63,6 +65,7 @@ def _runner_up(ranked: Sequence[MethodSummary], comparison: Comparison) -> list[
 
 
 def _stragglers(comparison: Comparison) -> list[str]:
+    # Whoever never got there would be missing from a comparison of costs alone.
     never = [method.label for method in comparison.methods if not method.reached]
     if not never:
         return []
