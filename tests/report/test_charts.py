@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 import homes
 import pytest
+import torch
 
+import fedstep
 from fedstep.analysis.compare import compare
 from fedstep.analysis.csv_text import csv_text
 from fedstep.analysis.results import load_results
@@ -199,3 +201,14 @@ def test_a_figure_for_wide_screens_has_a_small_one_for_phones():
     chart = Chart("t", "x", "y", lines(2))
     assert first_figure(chart).svg == figure(chart).svg
     assert first_figure(chart).wide_svg != figure(chart).svg
+
+
+def test_the_page_of_a_fit_folder_offers_the_call_and_not_a_study(tmp_path):
+    g = torch.Generator().manual_seed(0)
+    clients = [(torch.randn(9, 3, generator=g), torch.arange(9) % 2) for _ in range(3)]
+    fedstep.fit(torch.nn.Linear(3, 2), clients, "fedsls", rounds=2, out=tmp_path / "a")
+    results = load_results(tmp_path / "a")
+    page = study_page(results, compare(results))
+    assert page.command == "fedstep.fit(model, clients, 'fedsls', rounds=2, per_round=3, seed=0)"
+    assert "scale" not in " ".join(page.texts)
+    assert "tuning" not in page.made

@@ -20,18 +20,40 @@ def facts(results: Results) -> str:
     local = f"{setting.epochs} local epochs"
     if setting.epochs is None:
         local = f"{setting.steps} local steps"
+    evaluated = f"evaluated every {setting.every} rounds"
+    if setting.every == 1:
+        evaluated = "evaluated every round"
     parts = [
-        setting.data,
-        setting.model,
-        setting.partition or "natural clients",
         _size(results),
         f"{setting.rounds} rounds of {setting.per_round} clients",
         f"{local} of batch {setting.batch}",
-        f"evaluated every {setting.every} rounds",
-        f"{len(study.seeds)} seeds",
-        f"scale: {study.scale}",
+        evaluated,
     ]
+    # A run of `fit` knows neither the name of its data nor of a partition, and has no scale.
+    if fit_settings(results):
+        parts = [setting.model, *parts, f"seed {study.seeds[0]}"]
+    else:
+        partition = setting.partition or "natural clients"
+        seeds = f"{len(study.seeds)} seed" + "s" * (len(study.seeds) > 1)
+        parts = [setting.data, setting.model, partition, *parts, seeds, f"scale: {study.scale}"]
     return " · ".join(part for part in parts if part)
+
+
+def fit_settings(results: Results) -> Mapping[str, Any]:
+    """What `fit` wrote of the only run there is; nothing where the results are of a study."""
+    specs = [spec for group in results.groups for spec in group.specs]
+    # The runs of a study have its setting; fit was given a model and clients instead.
+    if len(specs) == 1 and "parameters" in specs[0] and "setting" not in specs[0]:
+        return specs[0]
+    return {}
+
+
+def command_of(results: Results) -> str:
+    """What to type to make the results again: a command, or the call of `fit`."""
+    settings = fit_settings(results)
+    if settings:
+        return fit_command(settings)
+    return study_command(results.study)
 
 
 def unfinished(results: Results) -> str:
@@ -95,6 +117,9 @@ def versions(results: Results) -> str:
     programs = dict.fromkeys(_programs(spec["versions"]) for spec in specs if "versions" in spec)
     named = "; ".join(programs) or "unknown"
     seeds = ", ".join(map(str, results.study.seeds))
+    # Nothing is tuned in a run of `fit`.
+    if fit_settings(results):
+        return f"{named}. Seed {seeds}."
     return f"{named}. Seeds {seeds}; tuning seed {results.study.tuning.seed}."
 
 

@@ -27,10 +27,10 @@ from fedstep.report.page import (
     word_table,
 )
 from fedstep.report.provenance import (
+    command_of,
     facts,
     fit_command,
     hashes,
-    study_command,
     tuning_section,
     unfinished,
     versions,
@@ -100,7 +100,7 @@ def study_page(results: Results, comparison: Comparison, extra: Sequence[Figure]
         texts=(results.study.text.strip(), facts(results)),
         warning=unfinished(results),
         sections=sections,
-        command=study_command(results.study),
+        command=command_of(results),
         made=versions(results),
         details=(hashes(results), _settings(asdict(results.study.setting))),
     )
