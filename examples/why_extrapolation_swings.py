@@ -21,7 +21,7 @@ from fedstep.core.vec import norm_sq
 from fedstep.data.plan import Plan
 from fedstep.data.tasks import load
 from fedstep.execute import Cohort, Store, Task
-from fedstep.models.named import named
+from fedstep.models.text import named_model
 from fedstep.run.evaluate import evaluate, loss_over_clients
 from fedstep.server.sampling import Uniform
 
@@ -40,7 +40,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
     split = load("femnist-ink", None, given.data)
-    model = named("logistic(inputs=784, classes=62)", 0)
+    model = named_model("logistic(inputs=784, classes=62)", 0)
     judge = model.evaluating()
     algorithm = zoo.fedexpsls(max_step=given.max_step)
     task = Task(algorithm, model, split.federation, Plan(50, 20))

@@ -16,10 +16,9 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator
 from fedstep.data import cache, cifar, leaf, tasks
 from fedstep.data.leaf import encode
-from fedstep.data.partition import Dirichlet, Iid, Natural
+from fedstep.data.partition import Dirichlet, Iid, Natural, partitioner
 from fedstep.data.parts import partition_hash
 from fedstep.data.plan import Plan
-from fedstep.data.rules import rule
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.module import ModuleModel
 
@@ -202,7 +201,7 @@ def test_notes_of_partition_and_of_test_samples_are_both_told(root):
     put(root / "mnist/t10k-images-idx3-ubyte", idx(images))  # now all of them are training images
     images[0] = 0
     put(root / "mnist/t10k-images-idx3-ubyte", idx(images))
-    note = tasks.load("mnist", rule("Dirichlet(alpha=1.0, clients=4)"), root).note
+    note = tasks.load("mnist", partitioner("Dirichlet(alpha=1.0, clients=4)"), root).note
     assert note == (
         "2 of 6 samples are left out: 4 clients of 1 each; 2 test samples that occur in the training data are left out"
     )
@@ -418,7 +417,7 @@ def test_clients_alone_and_in_a_block_see_the_same_augmented_samples(root, batch
 
 
 def test_padding_a_block_does_not_change_the_augmented_samples(root):
-    task = federated(root, 6, rule("SizeLaw(clients=5)"))
+    task = federated(root, 6, partitioner("SizeLaw(clients=5)"))
     torch.testing.assert_close(
         ends(task, Sequential()), ends(task, Cohort(5)), rtol=1e-12, atol=1e-12
     )

@@ -16,8 +16,7 @@ from fedstep.cli import data, partition
 from fedstep.core.errors import InputError
 from fedstep.data import tasks
 from fedstep.data.labels import label_name
-from fedstep.data.partition import Iid, LogNormal, Natural, Power, Shards, SizeLaw
-from fedstep.data.rules import rule
+from fedstep.data.partition import Iid, LogNormal, Natural, Power, Shards, SizeLaw, partitioner
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +323,7 @@ def test_labels_are_named_where_the_name_is_short():
     ],
 )
 def test_a_rule_is_what_its_text_says(text, made):
-    assert rule(text) == made
+    assert partitioner(text) == made
 
 
 @pytest.mark.parametrize(
@@ -352,5 +351,5 @@ def test_a_rule_is_what_its_text_says(text, made):
 )
 def test_a_text_that_is_no_rule_is_refused_in_one_line(text, message):
     with pytest.raises(InputError, match=message) as caught:
-        rule(text)
+        partitioner(text)
     assert "\n" not in str(caught.value)

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     )  # small tensors: more threads only wait for each other, above all on a busy machine
     console = Console()
     task = demo.problem(options.data, options.seed)
-    sizes = [p.numel() for p in task.federation.parts]
+    sizes = task.federation.sizes.tolist()
     console.print(
         f"{task.name}: {sum(sizes)} training samples on {len(sizes)} clients (Dirichlet {demo.ALPHA} over labels), "
         f"{demo.PER_ROUND} a round, 20 local steps of batch {demo.BATCH}, {len(task.test[1])} test samples",

@@ -38,22 +38,22 @@ def run(options: argparse.Namespace) -> None:
     """Deal the samples, print what came out, draw the map."""
     from fedstep.core.errors import InputError
     from fedstep.data.labels import label_name
+    from fedstep.data.partition import partitioner
     from fedstep.data.parts import label_counts
-    from fedstep.data.rules import rule
     from fedstep.data.tasks import load
     from fedstep.report.heatmap import heatmap
     from fedstep.report.heatmap_png import save_png
     from fedstep.report.page import Page, Section, word_table
     from fedstep.report.render import write_page
 
-    chosen = rule(options.rule) if options.rule else None
+    chosen = partitioner(options.rule) if options.rule else None
     split = load(options.task, chosen, options.data, options.seed)
     targets = split.federation.fields[-1]
     if targets.is_floating_point():
         raise InputError(
             f"task {options.task} has numbers for targets: there are no labels to map, choose another task"
         )
-    table = label_counts([p.numpy() for p in split.federation.parts], targets.numpy())
+    table = label_counts(split.federation.parts, targets.numpy())
     held = [
         k for k, n in enumerate(table.sum(0)) if n
     ]  # labels that no client has would be empty rows

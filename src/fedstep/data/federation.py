@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset
 
 from fedstep.core.errors import InputError
+from fedstep.data.parts import Parts
 
 
 class Transform(Protocol):
@@ -18,36 +20,50 @@ class Transform(Protocol):
     def __call__(
         self, fields: tuple[Tensor, ...], generator: torch.Generator | None
     ) -> tuple[Tensor, ...]:
-        """Samples of one client's batch; without a generator nothing random is done (evaluation)."""
+        """Samples of one client's batch; without a generator nothing is random (evaluation)."""
         ...
 
 
 @dataclass(frozen=True)
 class Federation:
-    """All samples in shared arrays, `fields` (inputs first, targets last), and each client's index set `parts`."""
+    """All samples in shared arrays, and which of them each client has.
+
+    `fields` are the arrays, inputs first and targets last; `parts` has one index set a client: a
+    `Parts`, or any sequence of arrays of sample numbers.
+    """
 
     fields: tuple[Tensor, ...]
-    parts: tuple[Tensor, ...]
+    parts: Parts
     transform: Transform | None = None
 
     def __post_init__(self) -> None:
-        if not self.parts:
+        # whoever has a list of tensors need not know of Parts
+        object.__setattr__(self, "parts", Parts.of(self.parts))
+        if len(self.parts) == 0:
             raise InputError("there are no clients: give at least one")
-        for i, part in enumerate(self.parts):
-            if part.numel() == 0:
-                raise InputError(f"client {i} has no samples: leave it out")
-        if len({len(f) for f in self.fields}) > 1:
-            raise InputError(f"the fields differ in length: {[len(f) for f in self.fields]}")
+        empty = (self.parts.sizes == 0).nonzero()
+        if len(empty) > 0:
+            client = self.parts.number(int(empty[0]))
+            raise InputError(f"client {client} has no samples: leave it out")
+        lengths = [len(field) for field in self.fields]
+        if len(set(lengths)) > 1:
+            raise InputError(f"the fields differ in length: {lengths}")
 
     def __len__(self) -> int:
         return len(self.parts)
 
+    @property
+    def sizes(self) -> Tensor:
+        """How many samples each client has."""
+        return self.parts.sizes
+
     def size(self, client: int) -> int:
-        return self.parts[client].numel()
+        """How many samples a client has."""
+        return self.parts.size(client)
 
     @staticmethod
     def of(clients: Sequence[Any]) -> Federation:
-        """From a list of clients, each a tuple of arrays `(inputs, ..., targets)` or a torch Dataset."""
+        """From a list of clients, each a tuple of arrays `(inputs, ..., targets)` or a Dataset."""
         if len(clients) == 0:
             raise InputError("there are no clients: give at least one")
         each = [fields_of(client, f"client {i}") for i, client in enumerate(clients)]
@@ -55,25 +71,23 @@ class Federation:
             fields = tuple(torch.cat(column) for column in zip(*each, strict=True))
         except (RuntimeError, ValueError) as error:
             raise InputError(f"the clients' arrays do not fit together: {error}") from None
-        ends = torch.tensor([len(c[0]) for c in each]).cumsum(0).tolist()
-        starts = [0, *ends[:-1]]
-        return Federation(
-            fields, tuple(torch.arange(a, b) for a, b in zip(starts, ends, strict=True))
-        )
+        sizes = [len(inputs) for inputs, *_ in each]
+        return Federation(fields, Parts.consecutive(sizes))
 
 
 def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
-    """Arrays `(inputs, ..., targets)` from a tuple or a torch Dataset; `what` names it in errors."""
-    if isinstance(data, torch.utils.data.TensorDataset):
+    """Arrays `(inputs, ..., targets)` from a tuple or a Dataset; `what` names it in errors."""
+    if isinstance(data, TensorDataset):
         data = data.tensors
-    elif isinstance(data, torch.utils.data.Dataset):
+    elif isinstance(data, Dataset):
         data = _stacked(data, what)
     if not isinstance(data, tuple | list) or len(data) < 2:
+        kind = type(data).__name__
         raise InputError(
-            f"{what} is a {type(data).__name__}: give a pair of arrays (inputs, targets) or a Dataset"
+            f"{what} is a {kind}: give a pair of arrays (inputs, targets) or a Dataset"
         )
-    fields = tuple(torch.as_tensor(f) for f in data)
-    lengths = [len(f) if f.dim() else -1 for f in fields]
+    fields = tuple(torch.as_tensor(field) for field in data)
+    lengths = [_length(field) for field in fields]
     if len(set(lengths)) > 1 or lengths[0] < 0:
         raise InputError(f"{what}: inputs and targets differ in length ({lengths})")
     if lengths[0] == 0:
@@ -81,10 +95,20 @@ def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
     return fields
 
 
+def _length(field: Tensor) -> int:
+    """The number of samples; -1 for a single number, which has none."""
+    if field.dim() == 0:
+        return -1
+    return len(field)
+
+
 def _stacked(dataset: Any, what: str) -> tuple[Tensor, ...]:
+    # by number and not by iteration: a Dataset promises __getitem__, and its end need not raise
     samples = [dataset[k] for k in range(len(dataset))]
     if not samples:
         raise InputError(f"{what} has no samples: leave it out")
-    return tuple(
-        torch.stack([torch.as_tensor(v) for v in column]) for column in zip(*samples, strict=True)
-    )
+    columns = []
+    for values in zip(*samples, strict=True):
+        column = torch.stack([torch.as_tensor(value) for value in values])
+        columns.append(column)
+    return tuple(columns)

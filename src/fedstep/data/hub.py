@@ -12,9 +12,9 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
-from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, encode, spans
-from fedstep.data.partition import Natural
-from fedstep.data.parts import Index
+from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, encode
+from fedstep.data.partition.base import classes_of
+from fedstep.data.parts import Index, Parts
 
 COLUMNS = (
     ("img", "label"),
@@ -54,7 +54,12 @@ def femnist(train: bool = True, invert: bool = False) -> Users:
         raise InputError(
             "flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, the data set has changed"
         )
-    return Users(names, 1 - inputs if invert else inputs, targets, spans([len(c) for c in chosen]))
+    return Users(
+        names,
+        1 - inputs if invert else inputs,
+        targets,
+        Parts.consecutive([len(c) for c in chosen]),
+    )
 
 
 def shakespeare(train: bool = True) -> Users:
@@ -66,7 +71,7 @@ def shakespeare(train: bool = True) -> Users:
     rows = _load("flwrlabs/shakespeare", "train")
     names, chosen = _chosen(rows["character_id"], lambda own, name: _temporal(own, train))
     inputs, targets = fields(rows.select(np.concatenate(chosen)), "x", "y")
-    return Users(names, inputs, targets, spans([len(c) for c in chosen]))
+    return Users(names, inputs, targets, Parts.consecutive([len(c) for c in chosen]))
 
 
 def from_flwr_datasets(
@@ -85,7 +90,10 @@ def from_flwr_datasets(
     each = [fields(first if i == 0 else fds.load_partition(i, split), *pair) for i in range(count)]
     pooled = [torch.cat(column) for column in zip(*each, strict=True)]
     return Users(
-        tuple(map(str, range(count))), pooled[0], pooled[1], spans([len(y) for _, y in each])
+        tuple(map(str, range(count))),
+        pooled[0],
+        pooled[1],
+        Parts.consecutive([len(y) for _, y in each]),
     )
 
 
@@ -151,7 +159,7 @@ def _chosen(
 ) -> tuple[tuple[str, ...], list[Index]]:
     """Names and chosen rows of the natural users that have any."""
     column = np.asarray(list(ids))
-    each = [(str(column[own[0]]), own) for own in Natural()(column)]
+    each = [(str(column[own[0]]), own) for own in classes_of(column)]
     chosen = [(name, rows) for name, own in each if len(rows := choose(own, name))]
     if not chosen:
         raise InputError("no user has both a train and a test sample")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from fedstep.core.errors import InputError
 from fedstep.data.federation import Federation
 from fedstep.data.files import find, listing, read_json
+from fedstep.data.parts import Parts
 
 PIXELS, FEMNIST_CLASSES = 784, 62
 WINDOW = 80
@@ -35,7 +35,7 @@ class Users:
     names: tuple[str, ...]
     inputs: Tensor
     targets: Tensor
-    parts: tuple[Tensor, ...]
+    parts: Parts
 
     @property
     def federation(self) -> Federation:
@@ -58,7 +58,7 @@ class Users:
             tuple(names),
             self.inputs[rows],
             self.targets[rows],
-            spans([len(part) for part in parts]),
+            Parts.consecutive([len(part) for part in parts]),
         )
 
 
@@ -106,7 +106,10 @@ def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
         inputs.append(symbols.unfold(0, WINDOW, 1)[first:last])
         targets.append(symbols[first + WINDOW : last + WINDOW].long())
     return Users(
-        tuple(ends), torch.cat(inputs), torch.cat(targets), spans([len(y) for y in targets])
+        tuple(ends),
+        torch.cat(inputs),
+        torch.cat(targets),
+        Parts.consecutive([len(y) for y in targets]),
     )
 
 
@@ -118,11 +121,6 @@ def encode(text: str) -> Tensor:
     """
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return torch.from_numpy(_CODES[np.minimum(points, 127)])  # 127 is unknown itself
-
-
-def spans(sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    """Consecutive index ranges of these lengths."""
-    return tuple(torch.arange(a, b) for a, b in pairwise(accumulate(sizes, initial=0)))
 
 
 def _merge(
@@ -142,7 +140,9 @@ def _merge(
             except ValueError as error:
                 raise InputError(f"{path}, user {user!r}: {error}") from None
     pooled = [torch.cat(column) for column in zip(*each.values(), strict=True)]
-    return Users(tuple(each), pooled[0], pooled[1], spans([len(y) for _, y in each.values()]))
+    return Users(
+        tuple(each), pooled[0], pooled[1], Parts.consecutive([len(y) for _, y in each.values()])
+    )
 
 
 def _shard(path: Path, uncounted: int) -> Iterator[tuple[str, list[Any], list[Any]]]:

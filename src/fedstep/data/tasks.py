@@ -102,9 +102,7 @@ def load(
         parts.note,
         f"{dropped} test samples that occur in the training data are left out" if dropped else "",
     ]
-    federation = Federation(
-        raw.train, tuple(torch.from_numpy(p) for p in parts[:limit]), raw.transform
-    )
+    federation = Federation(raw.train, parts[:limit], raw.transform)
     return Split(federation, test, raw.heldout, digest, "; ".join(n for n in notes if n))
 
 

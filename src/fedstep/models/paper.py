@@ -1,25 +1,38 @@
-"""The models of the paper's experiments, as torch modules."""
+"""The models of the paper's experiments."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fedstep.core.errors import InputError
+from fedstep.core.types import Batch
+from fedstep.core.vec import Vec
+from fedstep.models.function import FunctionModel
+
+PLANE_START = (0.24, 1.0)
 
 
 def logistic(inputs: int = 784, classes: int = 62) -> nn.Module:
-    """Multinomial logistic regression, W x + b: FEMNIST (the authors' release has 10 classes, LEAF 62)."""
-    _counts("logistic", inputs=inputs, classes=classes)
+    """Multinomial logistic regression, W x + b.
+
+    For FEMNIST: the authors' release has 10 classes, LEAF 62.
+    """
+    _check_counts("logistic", inputs=inputs, classes=classes)
     return nn.Linear(inputs, classes)
 
 
 def mlp(inputs: int, hidden: int, classes: int) -> nn.Module:
     """One hidden layer of rectified units."""
-    _counts("mlp", inputs=inputs, hidden=hidden, classes=classes)
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+    _check_counts("mlp", inputs=inputs, hidden=hidden, classes=classes)
+    return nn.Sequential(
+        nn.Linear(inputs, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, classes),
+    )
 
 
 def cifar_cnn(classes: int = 10) -> nn.Module:
@@ -27,50 +40,62 @@ def cifar_cnn(classes: int = 10) -> nn.Module:
 
         conv 5x5 32, relu, pool 2, conv 5x5 64, relu, pool 2, fc 384, relu, fc 192, relu, fc C
 
-    The convolutions are not padded: 32 -> 28 -> 14 -> 10 -> 5, so 64 * 5 * 5 = 1600 numbers enter the first fc.
+    The convolutions are not padded: 32 -> 28 -> 14 -> 10 -> 5, so 64 * 5 * 5 = 1600 numbers enter
+    the first fc.
     """
-    _counts("cifar_cnn", classes=classes)
-    features = [
+    _check_counts("cifar_cnn", classes=classes)
+    return nn.Sequential(
         nn.Conv2d(3, 32, 5),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5),
         nn.ReLU(),
         nn.MaxPool2d(2),
-    ]
-    head = [
+        # counted from behind: inside a vmapped block there is no axis of samples to count from
+        nn.Flatten(-3),
         nn.Linear(64 * 5 * 5, 384),
         nn.ReLU(),
         nn.Linear(384, 192),
         nn.ReLU(),
         nn.Linear(192, classes),
-    ]
-    return nn.Sequential(*features, nn.Flatten(-3), *head)
+    )
 
 
 def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:
-    """ResNet-18 (He et al., 2016) for normalised 32x32 images, with GroupNorm in place of BatchNorm (Hsieh et al., 2020).
+    """ResNet-18 (He et al., 2016) for normalised 32x32 images, with GroupNorm.
 
-    3x3 stem, no max-pool, two basic blocks at each of 64, 128, 256, 512 channels, mean over the last 4x4 maps, Linear 512 -> C.
-    The authors pool 3x3 instead, which leaves out the last row and column.
+    GroupNorm stands in place of BatchNorm (Hsieh et al., 2020). 3x3 stem, no max-pool, two basic
+    blocks at each of 64, 128, 256, 512 channels, mean over the last 4x4 maps, Linear 512 -> C. The
+    authors pool 3x3 instead, which leaves out the last row and column.
     """
-    _counts("resnet18", classes=classes, groups=groups)
+    _check_counts("resnet18", classes=classes, groups=groups)
     if 64 % groups:
         raise InputError(f"resnet18(groups={groups}): must divide 64")
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
-    blocks = [Residual(a, b, groups) for a, b in pairwise(widths)]
-    stem = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.GroupNorm(groups, 64), nn.ReLU()]
+    blocks = [Residual(before, after, groups) for before, after in pairwise(widths)]
     return nn.Sequential(
-        *stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(-3), nn.Linear(512, classes)
+        nn.Conv2d(3, 64, 3, padding=1, bias=False),
+        nn.GroupNorm(groups, 64),
+        nn.ReLU(),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(-3),
+        nn.Linear(512, classes),
     )
 
 
 class Residual(nn.Module):
-    """A basic block, relu(norm conv relu norm conv x + shortcut x); where the width grows the maps are halved."""
+    """A basic block: relu(norm conv relu norm conv x + shortcut x).
+
+    Where the width grows the maps are halved.
+    """
 
     def __init__(self, inputs: int, outputs: int, groups: int) -> None:
         super().__init__()
-        stride = 1 if inputs == outputs else 2
+        stride = 1
+        if inputs != outputs:
+            stride = 2
+        # no biases: the norm behind a convolution takes them away again
         self.body = nn.Sequential(
             nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
             nn.GroupNorm(groups, outputs),
@@ -97,16 +122,29 @@ class CharLSTM(nn.Module):
         self.head = nn.Linear(hidden, vocabulary)
 
     def forward(self, symbols: Tensor) -> Tensor:
+        # symbols are kept as bytes, an eighth of the memory that an embedding wants
         states, _ = self.lstm(self.embedding(symbols.long()))
         logits: Tensor = self.head(states[:, -1])
         return logits
 
 
 def char_lstm(
-    vocabulary: int = 81, embedding: int = 32, hidden: int = 64, layers: int = 1
+    vocabulary: int = 81,
+    embedding: int = 32,
+    hidden: int = 64,
+    layers: int = 1,
 ) -> nn.Module:
-    """The paper's Shakespeare model; 81 symbols are LEAF's 80 and one for the unknown (the authors count 68)."""
-    _counts("char_lstm", vocabulary=vocabulary, embedding=embedding, hidden=hidden, layers=layers)
+    """The paper's Shakespeare model.
+
+    81 symbols are LEAF's 80 and one for the unknown (the authors count 68).
+    """
+    _check_counts(
+        "char_lstm",
+        vocabulary=vocabulary,
+        embedding=embedding,
+        hidden=hidden,
+        layers=layers,
+    )
     return CharLSTM(vocabulary, embedding, hidden, layers)
 
 
@@ -115,7 +153,18 @@ def leaf_lstm(vocabulary: int = 81) -> nn.Module:
     return char_lstm(vocabulary, embedding=8, hidden=256, layers=2)
 
 
-def _counts(model: str, **values: int) -> None:
+def plane() -> FunctionModel:
+    """The two-parameter least squares of the paper's Figure 1, from its starting point."""
+    # float64: the figure goes down to 1e-18
+    return FunctionModel(_squares, torch.tensor(PLANE_START, dtype=torch.float64))
+
+
+def _squares(x: Vec, batch: Batch) -> Tensor:
+    """(a . x - b)^2 for every sample (a, b)."""
+    return (batch.inputs @ x - batch.targets) ** 2
+
+
+def _check_counts(model: str, **values: int) -> None:
     for name, value in values.items():
         if value < 1:
             raise InputError(f"{model}({name}={value}): must be 1 or more")

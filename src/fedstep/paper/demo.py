@@ -39,7 +39,7 @@ def problem(data: str = "digits", seed: int = 0) -> Problem:
     order = torch.randperm(len(y), generator=generator(seed, "demo split"))
     train, held = order[len(y) // 5 :], order[: len(y) // 5]
     parts = Dirichlet(ALPHA, CLIENTS)(y[train].numpy(), seed)
-    federation = Federation((x[train], y[train]), tuple(torch.as_tensor(p) for p in parts))
+    federation = Federation((x[train], y[train]), parts)
     return Problem(data, federation, (x[held], y[held]), mlp(x.shape[1], int(y.max()) + 1, seed))
 
 

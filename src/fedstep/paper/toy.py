@@ -24,7 +24,7 @@ from fedstep.execute.task import Task
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd, Oracle
 from fedstep.local.trace import Trace
-from fedstep.models.named import plane
+from fedstep.models.paper import plane
 from fedstep.server.rules import ServerRule, ServerStep
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Restart

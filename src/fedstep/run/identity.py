@@ -23,7 +23,7 @@ def identity(simulation: Simulation, rounds: int) -> dict[str, Any]:
     Of the executor only the cut: the same jobs in one process, in several or on a cluster give the same bits.
     """
     task = simulation.task
-    sizes = [part.numel() for part in task.federation.parts]
+    sizes = task.federation.sizes.tolist()
     return {
         "algorithm": text_of(task.algorithm),
         "parameters": task.model.dim,
@@ -53,7 +53,8 @@ def data_identity(simulation: Simulation) -> dict[str, str | None]:
 
 def federation_digest(federation: Federation) -> str:
     """A hash of all samples and of who has which."""
-    return tensors_digest([*federation.fields, *federation.parts])
+    parts = federation.parts
+    return tensors_digest([*federation.fields, parts.samples, parts.offsets])
 
 
 def tensors_digest(tensors: Iterable[Tensor]) -> str:

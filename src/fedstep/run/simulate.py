@@ -80,11 +80,10 @@ class Simulation:
             event = next(events, None)
 
     def _plan(self) -> RoundPlan:
-        sizes = [part.numel() for part in self.task.federation.parts]
         return RoundPlan(
             algorithm=self.task.algorithm,
             sampling=self.sampling,
-            sample_counts=torch.tensor(sizes),
+            sample_counts=self.task.federation.sizes,
             per_round=self.per_round,
             seed=self.task.seed,
         )

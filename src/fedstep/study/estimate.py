@@ -12,7 +12,7 @@ from fedstep.core.seeds import generator
 from fedstep.core.types import Batch, Context
 from fedstep.local.objective import Objective
 from fedstep.local.oracles import Autograd
-from fedstep.models.named import named
+from fedstep.models.text import named_model
 from fedstep.spec import build
 from fedstep.steps.search import LineSearch
 from fedstep.study.plan import Method, Setting, Study
@@ -77,7 +77,7 @@ def seconds_a_step(study: Study) -> float:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model = named(study.setting.model, 0)
+        model = named_model(study.setting.model, 0)
         phi = Objective(Context(model.init(), model), _batch(study))
         times = []
         for _ in range(SAMPLE_STEPS):

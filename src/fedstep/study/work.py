@@ -17,15 +17,15 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.labels import label_name
+from fedstep.data.partition import partitioner
 from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
-from fedstep.data.rules import rule
 from fedstep.execute.base import Executor
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
 from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.task import Task
-from fedstep.models.named import named
+from fedstep.models.text import named_model
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_json
 from fedstep.run.folder import check_finished
@@ -66,9 +66,9 @@ def finished(run: Job, home: Path) -> bool:
 
 def prepare(study: Study) -> None:
     """Refuse a model or a partition that cannot be made."""
-    named(study.setting.model, 0)
+    named_model(study.setting.model, 0)
     if study.setting.partition:
-        rule(study.setting.partition)
+        partitioner(study.setting.partition)
 
 
 @lru_cache(maxsize=2)
@@ -78,7 +78,7 @@ def dealt_task(
     """The task of a run; runs that follow one another share it."""
     partition_rule = None
     if partition:
-        partition_rule = rule(partition)
+        partition_rule = partitioner(partition)
     split = tasks.load(data, partition_rule, directory, seed, limit)
     return DealtTask(split, federation_digest(split.federation))
 
@@ -93,7 +93,7 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     """The run as a simulation."""
     setting = run.setting
     split = dealt_task_of(run, data).split
-    model = named(setting.model, key(run.seed, "model"))
+    model = named_model(setting.model, key(run.seed, "model"))
     algorithm = build(run.method)
     if setting.weighting is not None:
         algorithm = replace(algorithm, weighting=WEIGHTING[setting.weighting])
@@ -129,8 +129,7 @@ def note_labels(study: Study, home: Path, data: Path | None) -> None:
     targets = split.federation.fields[-1]
     if targets.is_floating_point() or targets.dim() != 1:
         return
-    parts = [part.numpy() for part in split.federation.parts]
-    counts = label_counts(parts, targets.numpy())
+    counts = label_counts(split.federation.parts, targets.numpy())
     present = [label for label in range(counts.shape[1]) if counts[:, label].any()]
     write_json(
         home / "labels.json",
@@ -216,7 +215,7 @@ def _manifest(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What decides the numbers, and what else is worth knowing."""
     split = dealt.split
-    sizes = [part.numel() for part in split.federation.parts]
+    sizes = split.federation.sizes.tolist()
     identity = {
         "digest": run.digest,  # of setting, method and seed
         "partition": split.digest,
