@@ -52,7 +52,11 @@ class Language:
             raise InputError(unknown(self.kind, name, list(self.makers)))
         return self.makers[name]
 
-    def _call(self, tree: ast.expr, text: str) -> tuple[str, dict[str, Any]]:
+    def _call(
+        self,
+        tree: ast.expr,
+        text: str,
+    ) -> tuple[str, dict[str, Any]]:
         """A name or a call with keyword arguments."""
         if not isinstance(tree, ast.Call):
             return ast.unparse(tree), {}
@@ -86,7 +90,12 @@ class Language:
         return make(self.parts[name], name, arguments, self.parts)
 
 
-def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], parts: Makers) -> Any:
+def make(
+    maker: Callable[..., Any],
+    name: str,
+    arguments: Mapping[str, Any],
+    parts: Makers,
+) -> Any:
     """Call a maker; an argument it does not have, or one that cannot be used, is one line."""
     known = inspect.signature(maker).parameters
     kinds = hints(maker)
@@ -111,7 +120,11 @@ def make(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any], par
         raise InputError(f"{name}: {error}") from None
 
 
-def _remedy(hint: Any, default: object, parts: Makers) -> str:
+def _remedy(
+    hint: Any,
+    default: object,
+    parts: Makers,
+) -> str:
     """What to give instead: the kind, and the parts that are of it."""
     if hint is None:
         return "it"

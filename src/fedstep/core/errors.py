@@ -7,7 +7,11 @@ class InputError(ValueError):
     """A value that cannot be used; the message names it and the remedy."""
 
 
-def unknown(kind: str, name: str, known: list[str]) -> str:
+def unknown(
+    kind: str,
+    name: str,
+    known: list[str],
+) -> str:
     """The message for a name that is not there."""
     # a cutoff of 0.5 forgives two slips in a short name and still rejects what is unrelated
     close = get_close_matches(name, known, n=1, cutoff=0.5)

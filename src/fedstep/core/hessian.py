@@ -9,7 +9,10 @@ import torch
 from fedstep.core.vec import Scalar, Vec
 
 
-def hessian_product(function: Callable[[Vec], Scalar], x: Vec) -> Callable[[Vec], Vec]:
+def hessian_product(
+    function: Callable[[Vec], Scalar],
+    x: Vec,
+) -> Callable[[Vec], Vec]:
     """v -> H v for the Hessian of a function at x; of a block, per client.
 
     H v is the gradient of <g(x), v> with the graph of g kept, so a product costs two backward

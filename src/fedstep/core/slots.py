@@ -32,7 +32,11 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
-def _remedy(value: object, base: type, default: object) -> str:
+def _remedy(
+    value: object,
+    base: type,
+    default: object,
+) -> str:
     # The commonest slip: the brackets of a part without settings are left out.
     if isinstance(value, type) and issubclass(value, base):
         return f"{value.__name__} is a class; write {value.__name__}()"

@@ -99,12 +99,22 @@ class Forward(Protocol):
         """Parameters from a client's coordinates."""
         ...
 
-    def slope(self, g: Vec, d: Vec, batch: Batch) -> Scalar:
+    def slope(
+        self,
+        g: Vec,
+        d: Vec,
+        batch: Batch,
+    ) -> Scalar:
         """<g, d> for a gradient g of this batch."""
         ...
 
     def norm_sq(self, g: Vec, batch: Batch) -> Scalar: ...
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
+    def line(
+        self,
+        at_x: Output,
+        d: Vec,
+        batch: Batch,
+    ) -> OutputAlongLine | None:
         """A way along x + eta d that is cheaper than a pass a trial, given the output at x.
 
         None: there is none.

@@ -47,7 +47,11 @@ def take(state: State, rows: Tensor) -> NewState:
     return some
 
 
-def put(state: State, rows: Tensor, new: State) -> NewState:
+def put(
+    state: State,
+    rows: Tensor,
+    new: State,
+) -> NewState:
     """`state` with the given rows replaced by `new`; the input is left untouched."""
     after = {}
     for name, value in state.items():

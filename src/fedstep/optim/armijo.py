@@ -14,6 +14,7 @@ from fedstep.steps.failures import Failure
 from fedstep.steps.resets import Reset
 from fedstep.steps.search import LineSearch
 
+# What lies in the parameter groups; reset and failure are parts, which no scheduler changes.
 SETTINGS = ("c", "max_step", "shrink", "start", "trials", "slack", "largest")
 
 
@@ -56,6 +57,7 @@ class Armijo(Searching):
             slack=slack,
             largest=largest,
         )
+        # checked by making the search; the groups then hold what schedulers may change
         settings = {name: getattr(search, name) for name in SETTINGS if name != "c"}
         super().__init__(
             params,

@@ -20,8 +20,8 @@ class RandomState:
     """The global generators' state, to replay the same dropout masks."""
 
     cpu: Tensor
-    cuda: Tensor | None
-    device: torch.device
+    cuda: Tensor | None  # None: the parameters are not on a GPU
+    device: torch.device  # of the parameters
 
     @staticmethod
     def now(device: torch.device) -> RandomState:
@@ -46,12 +46,12 @@ class ClosureFunction:
     """
 
     closure: LossClosure
-    params: list[Tensor]
-    random: RandomState
+    params: list[Tensor]  # that can move, in the order of the flat vector
+    random: RandomState  # before the first call
     like: Tensor  # dtype and device of the flat vector
     share: Scalar  # of the batch in an epoch
     round: int  # the epoch
-    calls_backward: bool = False
+    calls_backward: bool = False  # known after the first call
 
     @property
     def steps(self) -> Scalar:
@@ -103,6 +103,7 @@ class ClosureFunction:
         """The gradient at x, on the same batch."""
         self.write(x)
         self.random.restore()
+        # a closure that calls backward adds to what is there
         for p in self.params:
             p.grad = None
         with torch.enable_grad():
@@ -113,6 +114,7 @@ class ClosureFunction:
 
     def _loss(self) -> Tensor:
         loss = self.closure()
+        # Lightning and old recipes return a number once they have called backward
         if isinstance(loss, float):
             return self.like.new_tensor(loss)
         if not isinstance(loss, Tensor) or loss.numel() != 1:

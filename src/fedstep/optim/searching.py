@@ -13,34 +13,11 @@ from fedstep.core.vec import NewState, State, Vec
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
 from fedstep.optim.closure import ClosureFunction, LossClosure, RandomState
-from fedstep.steps.conditions import Armijo
-from fedstep.steps.proposals import Parabola
-from fedstep.steps.resets import Fitted
 from fedstep.steps.rule import Outcome, StepRule
-from fedstep.steps.search import LineSearch
 
 # Over how many steps `Grow()` may double a step where nobody says how long an epoch is: the SLS
 # program's number. A federated client knows its epoch; a closure does not tell.
 STEPS_PER_EPOCH = 500
-
-
-def lean_search(
-    aim: float = 0.3,
-    c: float = 1e-4,
-    max_step: float = LineSearch.max_step,
-) -> LineSearch:
-    """About one trial a step: the next step is read off the parabola through the last trial.
-
-    aim 0.3 is 1.4 / curvature, well beyond the minimum along the line: steps that stay inside it
-    lead deep networks into sharper and sharper places. A long first step is cut by the parabola,
-    not by a grid.
-    """
-    return LineSearch(
-        Armijo(c),
-        reset=Fitted(aim),
-        max_step=max_step,
-        proposal=Parabola(),
-    )
 
 
 class Searching(torch.optim.Optimizer):
@@ -122,6 +99,7 @@ class Searching(torch.optim.Optimizer):
                 f"{type(self).__name__}.step needs a closure that returns the loss, "
                 "as in step(lambda: loss(model(x), y))"
             )
+        # taken before the closure is called: the random numbers of all trials begin here
         function = self._function(closure)
         x = function.read()
         memory = self._memory(x)
@@ -181,6 +159,7 @@ class Searching(torch.optim.Optimizer):
         scales = self._per_coordinate("scale", x)
         d, direction_state = self.direction.apply(-g, view, memory["direction"])
         outcome, search_state = self.rule.search(function, view, f, g, scales * d, memory["search"])
+        # a direction may be searched along one line and walked along another (AdaSLS)
         way = scales * self.direction.travel(d, direction_state)
         after, move_state = self.move(x, outcome.step, way, function.gradient, memory["move"])
         decay = self._per_coordinate("weight_decay", x)
@@ -195,6 +174,7 @@ class Searching(torch.optim.Optimizer):
     def _params(self) -> list[tuple[Tensor, dict[str, Any]]]:
         """The parameters that can move, each with its group."""
         pairs = []
+        # asked at every step: layers may be frozen and thawed in between
         for group in self.param_groups:
             for p in group["params"]:
                 if p.requires_grad:
@@ -208,6 +188,7 @@ class Searching(torch.optim.Optimizer):
             raise InputError(f"the parameters lie on {len(devices)} devices: put them on one")
         device = devices.pop()
         dtype = params[0].dtype
+        # models of mixed precision are searched in the widest of their types
         for p in params:
             dtype = torch.promote_types(dtype, p.dtype)
         like = torch.zeros((), dtype=dtype, device=device)
@@ -240,6 +221,7 @@ class Searching(torch.optim.Optimizer):
     def _memory(self, x: Vec) -> dict[str, Any]:
         """What the parts remember, from the last step or a saved state."""
         saved = self._saved
+        # the states take their shape from x, which is known only now
         if "search" not in saved:
             return {
                 "search": self.rule.init(x),
@@ -254,6 +236,7 @@ class Searching(torch.optim.Optimizer):
         return memory
 
     def _store(self, memory: dict[str, Any], outcome: Outcome) -> None:
+        # written at the end, so that a step that breaks leaves the state of the one before
         self._saved.update(memory)
         self._saved["last"] = {"trials": outcome.trials, "failed": outcome.failed}
         for group in self.param_groups:
@@ -271,12 +254,20 @@ def _on(x: Vec, state: State) -> NewState:
     return {name: value.to(x.device) for name, value in state.items()}
 
 
-def _put_grads(params: list[Tensor], grads: list[Tensor | None]) -> None:
+def _put_grads(
+    params: list[Tensor],
+    grads: list[Tensor | None],
+) -> None:
     for p, grad in zip(params, grads, strict=True):
         p.grad = grad
 
 
-def _check_part(slot: str, part: object, base: type, example: str) -> None:
+def _check_part(
+    slot: str,
+    part: object,
+    base: type,
+    example: str,
+) -> None:
     if isinstance(part, type):
         name = part.__name__
         raise InputError(f"Searching({slot}={name}): {name} is a class; write {name}()")
