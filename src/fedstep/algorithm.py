@@ -25,6 +25,7 @@ from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import Trace
 from fedstep.server.codecs import Codec, Plain
+from fedstep.server.guards import Guard, Open
 from fedstep.server.readouts import Last, Readout
 from fedstep.server.rules import ServerRule, Step
 from fedstep.server.weighting import Equal, Weighting
@@ -94,6 +95,7 @@ class Algorithm:
     weighting: Weighting = Equal()
     readout: Readout = Last()
     codec: Codec = Plain()
+    guard: Guard = Open()
 
     def __post_init__(self) -> None:
         check_slots(
@@ -104,6 +106,7 @@ class Algorithm:
             weighting=Weighting,
             readout=Readout,
             codec=Codec,
+            guard=Guard,
         )
 
     def suited(self, model: Forward, targets: TargetKind) -> Algorithm:
@@ -116,6 +119,7 @@ class Algorithm:
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
         shared = self.local.shared_init(x, self.correction.shared_init(x))
+        shared = replace(shared, guard=self.guard.init(x))
         return Server(
             x=x,
             readout=x,
@@ -144,6 +148,7 @@ class Algorithm:
             correction=_without(self.correction.withheld, shared.correction),
             step=_without(self.local.step.withheld, shared.step),
             move=shared.move,
+            guard=shared.guard,
         )
         return Broadcast(server.x, sent.flat(), server.round)
 
@@ -157,7 +162,7 @@ class Algorithm:
     ) -> Update:
         """The work of one client, samples of shape (), or of a block, samples of shape (C,)."""
         done = self.reply(sent, memory, forward, batches, samples)
-        return Update(self.count(done.reply), done.memory, done.trace)
+        return Update(self.count(done.reply, sent), done.memory, done.trace)
 
     def reply(
         self,
@@ -196,14 +201,21 @@ class Algorithm:
             trace=run.trace,
         )
 
-    def count(self, reply: Reply) -> Aggregate:
-        """A reply as a summand: weighted, and left out where it cannot be used."""
+    def count(self, reply: Reply, sent: Broadcast) -> Aggregate:
+        """A reply to what was sent, as a summand: weighted, shortened where the guard says so.
+
+        A reply that cannot be used is left out and counted.
+        """
         # the weight is made here and not on the client, who could claim any
+        weight = self.weighting(reply.samples)
+        checked = self.guard.check(reply.delta, weight, SharedState.of(sent.shared).guard)
         return Aggregate.of(
-            reply.delta,
+            checked.delta,
             reply.message,
-            self.weighting(reply.samples),
+            weight,
             reply.sane,
+            clipped=checked.clipped,
+            tallies=checked.tallies,
         )
 
     def probe(
@@ -216,7 +228,11 @@ class Algorithm:
     ) -> Update:
         """The gradient of each client at the point sent, in the place of the delta."""
         done = self.probe_reply(sent, memory, forward, batches, samples)
-        return Update(self.count(done.reply), done.memory, done.trace)
+        reply = done.reply
+        # gradients are not guarded: a limit for deltas says nothing about them
+        weight = self.weighting(reply.samples)
+        gradients = Aggregate.of(reply.delta, reply.message, weight, reply.sane)
+        return Update(gradients, done.memory, done.trace)
 
     def probe_reply(
         self,
@@ -252,13 +268,16 @@ class Algorithm:
         """The server's step.
 
         population is the weight of all clients together, their number where all count the same. A
-        round in which no client counted leaves the model as it is.
+        round in which no client counted, or which would lead to a point that is not finite, leaves
+        the model as it is.
         """
         # the round counts even if nobody did: batches and cohorts are keyed by its number
         later = replace(server, round=server.round + 1)
-        if agg.clients == 0:
+        if not agg.usable:
             return later
         shared = SharedState.of(server.shared)
+        settled = self.guard.settle(agg, shared.guard)
+        agg = settled.aggregate
         message = ClientMessage.of(agg.message)
         total = replace(agg, message=message.correction)
 
@@ -266,12 +285,15 @@ class Algorithm:
         fraction = float(agg.weight) / population
         d, correction = self.correction.fold(shared.correction, total, fraction)
         shared = self.local.fold(shared, message, agg)
-        shared = replace(shared, correction=correction)
+        shared = replace(shared, correction=correction, guard=settled.state)
 
         # extrapolation compares |d|^2 with the spread of what d is the mean of, which a correction
         # may have changed
         spread = self.correction.spread(correction, total)
         step = self.server.update(server.x, d, replace(total, norm_sq=spread), server.rule)
+        # every summand was finite; an extrapolated step may overflow all the same
+        if not bool(finite(step.x)):
+            return later
         readout = self.readout(
             mean=server.readout,
             old=server.x,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -24,6 +24,8 @@ class Aggregate:
     message: State
     clients: int  # that count
     rejected: int  # whose update was not finite
+    clipped: int = 0  # whose update a guard shortened
+    tallies: State = field(default_factory=dict)  # sums without weights, for the server's guard
 
     @staticmethod
     def of(
@@ -31,19 +33,23 @@ class Aggregate:
         message: State,
         weight: Tensor,
         usable: Tensor | None = None,
+        clipped: Tensor | None = None,
+        tallies: State | None = None,
     ) -> Aggregate:
         """The contribution of one client, `(d,)`, or of a block, `(C, d)`.
 
-        An update that is not finite, or whose square is not, or that is not `usable`, is left out
-        and counted: one broken client must not turn the model into NaN.
+        An update that is not finite, or whose weighted square is not, or that is not `usable`, is
+        left out and counted: one broken client must not turn the model into NaN.
         """
-        sound = _sound(delta, message)
+        sound = _sound(delta, message, weight)
         if usable is not None:
             sound = sound & usable
         counted = sound & (weight > 0)
         weights = torch.where(counted, weight, torch.zeros_like(weight)).to(delta.dtype)
 
-        def total(value: Tensor) -> Tensor:
+        everyone_once = torch.ones_like(weights)
+
+        def total(value: Tensor, weights: Tensor = weights) -> Tensor:
             weighted = lift(weights, value) * value
             # where, not the product alone: 0 * NaN would bring a rejected client back
             weighted = torch.where(lift(counted, value), weighted, torch.zeros_like(value))
@@ -51,19 +57,30 @@ class Aggregate:
                 return weighted
             return weighted.sum(0)
 
+        sums = {}
+        for name, value in (tallies or {}).items():
+            sums[name] = total(value, everyone_once)
+        shortened = 0
+        if clipped is not None:
+            shortened = int((counted & clipped).sum())
         return Aggregate(
-            weight=total(torch.ones_like(weights)),
+            weight=total(everyone_once),
             delta=total(delta),
             norm_sq=total(norm_sq(delta)),
             message={name: total(value) for name, value in message.items()},
             clients=int(counted.sum()),
             rejected=int((~sound).sum()),
+            clipped=shortened,
+            tallies=sums,
         )
 
     def __add__(self, other: Aggregate) -> Aggregate:
         message = {}
         for name, value in self.message.items():
             message[name] = value + other.message[name]
+        tallies = {}
+        for name, value in self.tallies.items():
+            tallies[name] = value + other.tallies[name]
         return Aggregate(
             weight=self.weight + other.weight,
             delta=self.delta + other.delta,
@@ -71,16 +88,28 @@ class Aggregate:
             message=message,
             clients=self.clients + other.clients,
             rejected=self.rejected + other.rejected,
+            clipped=self.clipped + other.clipped,
+            tallies=tallies,
         )
+
+    @property
+    def usable(self) -> bool:
+        """Whether somebody counted, and the sums have not overflowed."""
+        if self.clients == 0:
+            return False
+        sums = (self.delta, self.norm_sq, *self.message.values())
+        return all(bool(torch.isfinite(value).all()) for value in sums)
 
     def mean(self, total: Tensor) -> Tensor:
         """A weighted sum over clients as a weighted mean."""
         return total / self.weight
 
 
-def _sound(delta: Vec, message: State) -> Tensor:
-    """Whether all that a client sends is finite, per client."""
-    sound = finite(delta) & torch.isfinite(norm_sq(delta))
+def _sound(delta: Vec, message: State, weight: Tensor) -> Tensor:
+    """Whether all that a client sends is finite, per client, and can be summed."""
+    # the square as it will be summed: that of 1e19 is finite in float32, 50 times it is not
+    weighted_square = weight.to(delta.dtype) * norm_sq(delta)
+    sound = finite(delta) & torch.isfinite(weighted_square)
     for value in message.values():
         each = torch.isfinite(value).reshape((*sound.shape, -1))
         sound = sound & each.all(-1)

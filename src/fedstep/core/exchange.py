@@ -47,6 +47,7 @@ class SharedState(OwnedState):
 
     step: State = field(default_factory=dict)
     move: State = field(default_factory=dict)
+    guard: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

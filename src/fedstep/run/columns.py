@@ -34,6 +34,7 @@ ROW_COLUMNS = (
     "seconds",
     "clients",
     "rejected",
+    "clipped",
 )
 
 

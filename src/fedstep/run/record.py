@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm
+from fedstep.core.exchange import SharedState
 from fedstep.core.vec import State
 from fedstep.local.trace import Trace
 from fedstep.run.columns import ROW_COLUMNS, MetricColumns, metric_columns
@@ -43,6 +44,7 @@ class RoundReport:
     seconds: float
     clients: int  # whose updates counted
     rejected: int  # whose updates were not finite
+    clipped: int = 0  # whose updates the guard shortened
 
     @property
     def gradients(self) -> float:
@@ -124,7 +126,17 @@ def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport
         seconds=done.seconds,
         clients=total.clients,
         rejected=total.rejected,
+        clipped=_clipped(algorithm, done),
     )
+
+
+def _clipped(algorithm: Algorithm, done: RoundDone) -> int:
+    """Clients whose update was shortened; in the first round that is known only after the sum."""
+    total = done.result.total
+    if not total.usable:
+        return total.clipped
+    guard_state = SharedState.of(done.sent.shared).guard
+    return algorithm.guard.settle(total, guard_state).aggregate.clipped
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,9 @@ def _traffic(algorithm: Algorithm, done: RoundDone) -> Traffic:
     probe_up = probed * _bytes(done.result.total.delta) + probe_messages
     # who was probed has the model already when the local phase begins
     model_down = (probed or clients) * _bytes(sent.x)
-    shared_down = (clients + probed) * _size(sent.shared)
+    shared = SharedState.of(sent.shared)
+    # the guard's state is the server's: it travels with the simulation, not with the model
+    shared_down = (clients + probed) * _size(replace(shared, guard={}).flat())
     return Traffic(up=local_phase_up + probe_up, down=model_down + shared_down)
 
 
