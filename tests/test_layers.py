@@ -13,6 +13,7 @@ LAYERS = [
     ["steps"],
     ["local"],
     ["corrections", "server"],
+    ["messages"],
     ["algorithm"],
     ["data", "optim"],
     ["zoo", "authors", "models"],

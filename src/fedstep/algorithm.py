@@ -20,65 +20,19 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Context, Forward, LiveBatch, TargetKind
-from fedstep.core.vec import NewState, Scalar, State, Vec, finite, lift
+from fedstep.core.vec import NewState, State, Vec, finite, lift
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import Trace
+from fedstep.messages import Broadcast, LocalRound, Reply, Server, Update
 from fedstep.server.codecs import Codec, Plain
 from fedstep.server.guards import Guard, Open
 from fedstep.server.readouts import Last, Readout
 from fedstep.server.rules import ServerRule, Step
 from fedstep.server.weighting import Equal, Weighting
 
-
-@dataclass(frozen=True)
-class Server:
-    """All that the server knows between rounds: tensors and two counters."""
-
-    x: Vec
-    readout: Vec
-    shared: State  # flat, as it is saved: SharedState.of reads it
-    rule: State
-    round: int
-    horizon: int
-    eta_g: Scalar  # the server step taken last
-
-
-@dataclass(frozen=True)
-class Broadcast:
-    """What goes down the wire."""
-
-    x: Vec
-    shared: State  # flat, as it is sent: SharedState.of reads it
-    round: int
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What comes up the wire from a client `(d,)`, or from a block `(C, d)`."""
-
-    delta: Vec  # as the server decodes it; the gradient in the reply to a probe
-    message: State  # flat, as it is sent: ClientMessage.of reads it
-    samples: Tensor  # how many the client has: its weight is the server's to decide
-    sane: Tensor  # whether the client met any finite loss
-
-
-@dataclass(frozen=True)
-class LocalRound:
-    """All that a client's round leaves behind: its reply goes up, memory and trace stay."""
-
-    reply: Reply
-    memory: State
-    trace: Trace
-
-
-@dataclass(frozen=True)
-class Update:
-    """A client's round, or a block's, as a summand for the server; memory and trace stay behind."""
-
-    aggregate: Aggregate
-    memory: State
-    trace: Trace
+# the types of a round are part of what an algorithm offers: import them from here
+__all__ = ["Algorithm", "Broadcast", "LocalRound", "Reply", "Server", "Update"]
 
 
 @dataclass(frozen=True)

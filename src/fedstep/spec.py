@@ -166,6 +166,7 @@ QUESTIONS: Mapping[str, str] = {
     "move": "how is the step applied, and where is the gradient looked up?",
     "correction": "what is remembered and exchanged besides the delta?",
     "codec": "how does the delta travel?",
+    "guard": "how far may one client go?",
     "weighting": "how much does a client count?",
     "server": "what does the server do with the sum?",
     "readout": "which point is evaluated and shipped?",

@@ -16,7 +16,7 @@ from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.execute import crew as module
 from fedstep.execute.base import Executor, Local, blame
-from fedstep.execute.crew import Crew, Died, Failed, Finished, Joined, dispatch
+from fedstep.execute.crew import Crew, Died, Failed, Joined, PieceFinished, dispatch
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
@@ -72,7 +72,7 @@ class FakeCrew(Crew[int]):
         except Exception as error:
             self.waiting.append(Failed(worker, error))
         else:
-            self.waiting.append(Finished(worker, updates, seconds=1.0))
+            self.waiting.append(PieceFinished(worker, updates, seconds=1.0))
 
     def answers(self, timeout):
         if not self.waiting or self.happens("silence"):
@@ -87,7 +87,7 @@ class FakeCrew(Crew[int]):
     def bury(self, worker):
         self.buried.append(worker)
         if self.happens("ghost"):  # it was given up, and answers all the same
-            self.waiting.append(Finished(worker, []))
+            self.waiting.append(PieceFinished(worker, []))
 
 
 @dataclass

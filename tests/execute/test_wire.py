@@ -13,16 +13,18 @@ from torch import nn
 
 from fedstep.algorithm import Broadcast
 from fedstep.execute.shared_broadcast import SharedBroadcast
-from fedstep.execute.wire import SMALL, pack, receive, send, unpack
+from fedstep.execute.wire import SMALL, pack_message, receive, send, unpack_message
 
 
 def through_a_pipe(value):
     ours, theirs = Pipe()
-    sender = Thread(target=lambda: send(ours, pack(value)))  # a pipe holds less than a message
+    sender = Thread(
+        target=lambda: send(ours, pack_message(value))
+    )  # a pipe holds less than a message
     sender.start()
     message = receive(theirs)
     sender.join()
-    return unpack(message)
+    return unpack_message(message)
 
 
 MESSAGE = {
@@ -56,7 +58,7 @@ def test_a_parameter_stays_a_parameter(size):
 
 def test_the_memory_of_a_large_tensor_is_not_copied_into_the_message():
     value = torch.zeros(SMALL)
-    message = pack(value)
+    message = pack_message(value)
     (buffer,) = message.buffers
     value[3] = 1.0
     assert torch.frombuffer(buffer, dtype=torch.float32)[3] == 1.0
@@ -66,7 +68,7 @@ def test_the_memory_of_a_large_tensor_is_not_copied_into_the_message():
 @pytest.mark.parametrize("size", [0, 2, 50, 100, 5000])
 def test_an_end_in_the_middle_of_a_message_is_seen(size):
     ours, theirs = Pipe()
-    send(ours, pack(torch.zeros(2 * SMALL)))
+    send(ours, pack_message(torch.zeros(2 * SMALL)))
     beginning = os.read(theirs.fileno(), size)
     assert len(beginning) == size
     ours, theirs = Pipe()

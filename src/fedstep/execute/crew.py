@@ -54,7 +54,7 @@ class Joined(Generic[W]):
 
 
 @dataclass(frozen=True)
-class Finished(Generic[W]):
+class PieceFinished(Generic[W]):
     """A worker has done its piece."""
 
     worker: W
@@ -79,7 +79,7 @@ class Died(Generic[W]):
     reason: str
 
 
-Answer: TypeAlias = Joined[W] | Finished[W] | Failed[W] | Died[W]
+Answer: TypeAlias = Joined[W] | PieceFinished[W] | Failed[W] | Died[W]
 
 
 class Crew(ABC, Generic[W]):
@@ -236,14 +236,14 @@ class _Round(Generic[W]):
                 continue  # it was given up, and another one is at its piece
             if isinstance(answer, Joined):
                 self.crew.free.append(answer.worker)
-            elif isinstance(answer, Finished):
+            elif isinstance(answer, PieceFinished):
                 self._finished(answer)
             elif isinstance(answer, Died):
                 self._died(answer)
             else:
                 raise answer.error
 
-    def _finished(self, answer: Finished[W]) -> None:
+    def _finished(self, answer: PieceFinished[W]) -> None:
         piece = self.at_work.pop(answer.worker)
         self.done.update(zip(piece.numbers, answer.updates, strict=True))
         self.task.profiler.merge(answer.profile)

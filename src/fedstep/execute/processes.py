@@ -25,15 +25,15 @@ from fedstep.execute.crew import (
     Crew,
     Died,
     Failed,
-    Finished,
     Joined,
     Piece,
+    PieceFinished,
     dispatch,
 )
 from fedstep.execute.shared_broadcast import SharedBroadcast
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
-from fedstep.execute.wire import Message, pack, receive, send, unpack
+from fedstep.execute.wire import Message, pack_message, receive, send, unpack_message
 
 
 @contextmanager
@@ -153,7 +153,7 @@ class ProcessCrew(Crew[WorkerProcess]):
             # a large piece fills the pipe, and then this process waits in the middle of sending
             LOG.warning("round %d: waiting for %s", piece.round, self.describe(worker))
         with suppress(OSError):  # it is dead: seen when its answer is waited for
-            send(worker.pipe, pack(piece))
+            send(worker.pipe, pack_message(piece))
 
     def answers(self, timeout: float) -> list[Answer[WorkerProcess]]:
         if self._new:
@@ -166,13 +166,13 @@ class ProcessCrew(Crew[WorkerProcess]):
 
     def _answer(self, worker: WorkerProcess) -> Answer[WorkerProcess]:
         try:
-            reply: _Reply = unpack(receive(worker.pipe))
+            reply: _Reply = unpack_message(receive(worker.pipe))
         except (EOFError, OSError):
             worker.process.join(GRACE)
             return Died(worker, f"exit code {worker.process.exitcode}")
         if reply.error is not None:
             return Failed(worker, reply.error)
-        return Finished(worker, reply.updates, reply.seconds, reply.profile)
+        return PieceFinished(worker, reply.updates, reply.seconds, reply.profile)
 
     def bury(self, worker: WorkerProcess) -> None:
         if worker in self._new:
@@ -219,7 +219,7 @@ def _serve(
     task.profiler.drain()  # what the parent had counted before the fork is the parent's
     while True:
         try:
-            piece: Piece = unpack(receive(pipe))
+            piece: Piece = unpack_message(receive(pipe))
             send(pipe, _packed(_work(task, inner, broadcast.read(piece.round), piece)))
         except (EOFError, OSError):
             return
@@ -249,12 +249,12 @@ def _with_whole_memory(update: Update, memory: State) -> Update:
 
 def _packed(reply: _Reply) -> Message:
     if reply.error is None:
-        return pack(reply)
+        return pack_message(reply)
     try:
-        unpack(pack(reply))  # some exceptions can be written but not read
-        return pack(reply)
+        unpack_message(pack_message(reply))  # some exceptions can be written but not read
+        return pack_message(reply)
     except Exception:
         plain = RuntimeError(f"{type(reply.error).__name__}: {reply.error}")
         for note in getattr(reply.error, "__notes__", []):
             plain.add_note(note)
-        return pack(replace(reply, error=plain))
+        return pack_message(replace(reply, error=plain))

@@ -24,7 +24,7 @@ class Message:
     buffers: Sequence[pickle.PickleBuffer | bytearray]
 
 
-def pack(value: Any) -> Message:
+def pack_message(value: Any) -> Message:
     """A message between two processes of the same program; never written to a file."""
     text = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
@@ -32,8 +32,8 @@ def pack(value: Any) -> Message:
     return Message(text.getvalue(), buffers)
 
 
-def unpack(message: Message) -> Any:
-    """The value again. Its tensors live in the buffers of the message: unpack it once, then forget it."""
+def unpack_message(message: Message) -> Any:
+    """The value again. Its tensors live in the buffers of the message: unpack_message it once, then forget it."""
     return pickle.loads(message.text, buffers=message.buffers)
 
 

@@ -28,7 +28,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Settled:
+class GuardedSum:
     """The sum that the server goes on with, and the guard's state for the next round."""
 
     aggregate: Aggregate
@@ -47,7 +47,7 @@ class Guard(ABC):
         """One client's delta `(d,)` or a block's `(C, d)`, before it is weighted and summed."""
 
     @abstractmethod
-    def settle(self, agg: Aggregate, state: State) -> Settled:
+    def settle(self, agg: Aggregate, state: State) -> GuardedSum:
         """The round's sum, mended where it must be, and the state for the next round."""
 
 
@@ -62,8 +62,8 @@ class Open(Guard):
         nobody = torch.zeros(delta.shape[:-1], dtype=torch.bool, device=delta.device)
         return Checked(delta, nobody)
 
-    def settle(self, agg: Aggregate, state: State) -> Settled:
-        return Settled(agg, state)
+    def settle(self, agg: Aggregate, state: State) -> GuardedSum:
+        return GuardedSum(agg, state)
 
 
 @dataclass(frozen=True)
@@ -114,27 +114,27 @@ class NormLimit(Guard):
         shorter = scale(limit / norms, delta)
         return Checked(torch.where(clipped.unsqueeze(-1), shorter, delta), clipped, tallies)
 
-    def settle(self, agg: Aggregate, state: State) -> Settled:
+    def settle(self, agg: Aggregate, state: State) -> GuardedSum:
         if agg.clients < self.few:
-            return Settled(agg, dict(state))
+            return GuardedSum(agg, dict(state))
         median = _median(agg.tallies["histogram"]).to(agg.delta)
         # a cohort that stands still must not forbid the next one to move
         if not bool(median > 0):
-            return Settled(agg, dict(state))
+            return GuardedSum(agg, dict(state))
         limit = self.factor * median
         after = {"limit": limit}
         if bool(torch.isfinite(state["limit"])):
-            return Settled(agg, after)
+            return GuardedSum(agg, after)
         outliers = int(agg.tallies["histogram"][_bin(limit) + 1 :].sum())
         if outliers == 0:
-            return Settled(agg, after)
+            return GuardedSum(agg, after)
         mended = replace(
             agg,
             delta=median * agg.tallies["unit"],
             norm_sq=agg.weight * median**2,
             clipped=outliers,
         )
-        return Settled(mended, after)
+        return GuardedSum(mended, after)
 
 
 def _bin(norms: Tensor) -> Tensor:
