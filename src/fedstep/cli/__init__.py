@@ -17,7 +17,10 @@ def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     top = argparse.ArgumentParser(
         prog="fedstep",
-        description="Federated learning that finds its step sizes: line search on the clients, extrapolation on the server.",
+        description=(
+            "Federated learning that finds its step sizes: "
+            "line search on the clients, extrapolation on the server."
+        ),
     )
     top.add_argument("--version", action="version", version=f"fedstep {fedstep.__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
@@ -35,17 +38,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options) or 0)
     except InputError as error:
-        print(f"fedstep: {error}", file=sys.stderr)
+        _complain(str(error))
         return 2
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(
-            f"fedstep: {error.filename or 'file'}: {error.strerror or error}; give another path",
-            file=sys.stderr,
-        )
+        place = error.filename or "file"
+        reason = error.strerror or error
+        _complain(f"{place}: {reason}; give another path")
         return 2
     except KeyboardInterrupt:
-        print("fedstep: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return 130
+
+
+def _complain(message: str) -> None:
+    """One line on stderr; what it names may be anybody's text."""
+    from fedstep.run.terminal import printable
+
+    print(f"fedstep: {printable(message)}", file=sys.stderr)

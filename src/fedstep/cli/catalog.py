@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the paper's own
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -25,59 +27,68 @@ class Entry:
 
     def line(self, label: str) -> str:
         """What stands behind `label:` in the docstring."""
-        found = (
-            line.removeprefix(f"{label}:").strip()
-            for line in self.doc.splitlines()
-            if line.startswith(f"{label}:")
-        )
-        return next(found, "")
+        prefix = f"{label}:"
+        for line in self.doc.splitlines():
+            if line.startswith(prefix):
+                return line.removeprefix(prefix).strip()
+        return ""
 
 
 def catalog() -> list[Entry]:
     """Every method of the zoo, then those of the published programs."""
     package = files("fedstep")
-    zoo = sorted(
-        (f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")), key=_place
-    )
-    return [
-        *(e for f in zoo for e in _read(f, "")),
-        *_read(package.joinpath("authors.py"), "authors."),
-    ]
+    modules = [f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")]
+    entries: list[Entry] = []
+    for module in sorted(modules, key=_place):
+        entries.extend(_read(module, prefix=""))
+    entries.extend(_read(package.joinpath("authors.py"), prefix="authors."))
+    return entries
 
 
 def methods_markdown(entries: list[Entry]) -> str:
     """The methods of the zoo as tables, one a family; the index of their pages."""
-    own = [e for e in entries if "." not in e.name]
-    parts = []
-    for family in dict.fromkeys(e.family for e in own):
-        rows = [
-            f"| [{e.name}]({e.name}.md) | {e.summary.rstrip('.').replace('|', chr(92) + '|')} |"
-            for e in own
-            if e.family == family
-        ]
-        parts.append(
-            "\n".join([f"## {family}", "", "| method | in a sentence |", "|---|---|", *rows])
-        )
-    return "\n\n".join(parts) + "\n"
+    families: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if "." not in entry.name:  # the published programs' variants have no pages
+            families.setdefault(entry.family, []).append(entry)
+    tables = [_family_markdown(family, members) for family, members in families.items()]
+    return "\n\n".join(tables) + "\n"
+
+
+def _family_markdown(family: str, entries: list[Entry]) -> str:
+    lines = [f"## {family}", "", "| method | in a sentence |", "|---|---|"]
+    for entry in entries:
+        sentence = entry.summary.rstrip(".").replace("|", "\\|")
+        lines.append(f"| [{entry.name}]({entry.name}.md) | {sentence} |")
+    return "\n".join(lines)
 
 
 def _place(file: Traversable) -> tuple[int, str]:
     """The averaging methods first, the paper's own next, the rest by name."""
-    first = ("averaging.py", "armijo.py")
-    return (first.index(file.name) if file.name in first else len(first), file.name)
+    if file.name in FIRST:
+        return FIRST.index(file.name), file.name
+    return len(FIRST), file.name
 
 
 def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     family = (ast.get_docstring(tree) or "").partition("\n")[0].rstrip(".")
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            doc = inspect.cleandoc(ast.get_docstring(node) or "")
-            yield Entry(
-                prefix + node.name, f"{prefix}{node.name}({_arguments(node.args)})", doc, family
-            )
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        name = prefix + node.name
+        yield Entry(
+            name=name,
+            signature=f"{name}({_arguments(node.args)})",
+            doc=inspect.cleandoc(ast.get_docstring(node) or ""),
+            family=family,
+        )
 
 
 def _arguments(args: ast.arguments) -> str:
-    given = zip(args.args[len(args.args) - len(args.defaults) :], args.defaults, strict=True)
-    return ", ".join(f"{a.arg}={ast.unparse(d)}" for a, d in given)
+    """The settings with their defaults; every setting of a method has one."""
+    with_default = args.args[len(args.args) - len(args.defaults) :]
+    settings = []
+    for argument, default in zip(with_default, args.defaults, strict=True):
+        settings.append(f"{argument.arg}={ast.unparse(default)}")
+    return ", ".join(settings)

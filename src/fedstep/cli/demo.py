@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from fedstep.cli.options import check_rounds
+from fedstep.run.terminal import console
+
 if TYPE_CHECKING:
     from fedstep.analysis.compare import Comparison
+    from fedstep.paper.demo import Problem
     from fedstep.run.record import RoundReport
+    from fedstep.training import Fit
 
 LEAD = (
     "Each line is one method on the same clients, with the same start and the same random numbers. FedAvg is shown at three "
@@ -26,7 +32,9 @@ def register(commands: Any) -> None:
     """Add the command to the parser."""
     demo = commands.add_parser("demo", help="a federated task in under a minute, with a report")
     demo.add_argument(
-        "--data", default="digits", help="digits (scikit-learn's images, the default) or synthetic"
+        "--data",
+        default="digits",
+        help="digits (scikit-learn's images, the default) or synthetic",
     )
     demo.add_argument("--rounds", type=int, default=40, help="rounds a method (default: 40)")
     demo.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
@@ -43,59 +51,77 @@ def run(options: argparse.Namespace) -> None:
     """Run the methods one after another, show them live, write the report."""
     import torch
 
-    from fedstep.analysis.compare import common_target, compare_groups
-    from fedstep.analysis.results import Group
-    from fedstep.core.errors import InputError
     from fedstep.paper import demo
-    from fedstep.report.report import write_report
 
-    if options.rounds < 1:
-        raise InputError(f"--rounds {options.rounds}: give at least 1")
-    torch.set_num_threads(
-        1
-    )  # small tensors: more threads only wait for each other, above all on a busy machine
-    console = Console()
+    check_rounds(options.rounds)
+    # small tensors: more threads only wait for each other, above all on a busy machine
+    torch.set_num_threads(1)
+    terminal = console(highlight=True)
     task = demo.problem(options.data, options.seed)
-    sizes = task.federation.sizes.tolist()
-    console.print(
-        f"{task.name}: {sum(sizes)} training samples on {len(sizes)} clients (Dirichlet {demo.ALPHA} over labels), "
-        f"{demo.PER_ROUND} a round, 20 local steps of batch {demo.BATCH}, {len(task.test[1])} test samples",
-        highlight=False,
-    )
-    board = DemoBoard(console, demo.METHODS, options.rounds)
+    terminal.print(_task_line(task), highlight=False)
+    board = DemoBoard(terminal, demo.METHODS, options.rounds)
     fits = []
     with board.live:
         for method in demo.METHODS:
-            fits.append(demo.run(task, method, options.rounds, options.seed, board.watcher(method)))
+            watch = board.watcher(method)
+            fits.append(demo.run(task, method, options.rounds, options.seed, watch))
             board.finished(method)
-    runs = [f.run for f in fits]
-    groups = [Group.alone(run) for run in runs]
-    comparison = compare_groups(groups, options.rounds, common_target(runs))
-    console.print(final_table(comparison))
-    command = f"fedstep demo --data {options.data} --rounds {options.rounds} --seed {options.seed}"
-    settings = {f.name: f.settings for f in fits}
-    title = f"Step sizes asked for, and step sizes found ({task.name})"
-    path = write_report(
-        options.out / "report.html", title, runs, lead=LEAD, command=command, settings=settings
+    terminal.print(final_table(_comparison(fits, options.rounds)))
+    path = _write_report(fits, task, options)
+    terminal.print(f"report: {path}", soft_wrap=True, highlight=False)
+
+
+def _task_line(task: Problem) -> str:
+    from fedstep.paper import demo
+
+    sizes = task.federation.sizes.tolist()
+    return (
+        f"{task.name}: {sum(sizes)} training samples on {len(sizes)} clients "
+        f"(Dirichlet {demo.ALPHA} over labels), {demo.PER_ROUND} a round, "
+        f"20 local steps of batch {demo.BATCH}, {len(task.test[1])} test samples"
     )
-    console.print(f"report: {path}", soft_wrap=True, highlight=False)
+
+
+def _comparison(fits: list[Fit], rounds: int) -> Comparison:
+    from fedstep.analysis.compare import common_target, compare_groups
+    from fedstep.analysis.results import Group
+
+    runs = [fit.run for fit in fits]
+    groups = [Group.alone(run) for run in runs]
+    return compare_groups(groups, rounds, common_target(runs))
+
+
+def _write_report(fits: list[Fit], task: Problem, options: argparse.Namespace) -> Path:
+    from fedstep.report.report import write_report
+
+    # without --out: the same run has the same page, wherever it is written
+    command = f"fedstep demo --data {options.data} --rounds {options.rounds} --seed {options.seed}"
+    return write_report(
+        options.out / "report.html",
+        f"Step sizes asked for, and step sizes found ({task.name})",
+        [fit.run for fit in fits],
+        lead=LEAD,
+        command=command,
+        settings={fit.name: fit.settings for fit in fits},
+    )
 
 
 class DemoBoard:
     """A table of methods that is redrawn while they run; plain lines where there is no terminal."""
 
-    def __init__(self, console: Console, methods: tuple[str, ...], rounds: int) -> None:
-        self.console, self.rounds = console, rounds
+    def __init__(self, terminal: Console, methods: tuple[str, ...], rounds: int) -> None:
+        self.console = terminal
+        self.rounds = rounds
         self.rows: dict[str, RoundReport | None] = dict.fromkeys(methods)
-        self.live = Live(self.table(), console=console, auto_refresh=False, transient=True)
+        self.live = Live(self.table(), console=terminal, auto_refresh=False, transient=True)
 
-    def watcher(self, method: str) -> Any:
-        def seen(row: RoundReport) -> None:
+    def watcher(self, method: str) -> Callable[[RoundReport], None]:
+        def watch(row: RoundReport) -> None:
             self.rows[method] = row
             if self.console.is_terminal:
                 self.live.update(self.table(), refresh=True)
 
-        return seen
+        return watch
 
     def finished(self, method: str) -> None:
         row = self.rows[method]
@@ -124,15 +150,15 @@ class DemoBoard:
             if row is None:
                 table.add_row(method, "waiting")
                 continue
-            trials = f"{row.trials:.2f}" if row.trials else "-"
-            cells = (
+            table.add_row(
+                method,
+                f"{row.round}/{self.rounds}",
                 f"{row.loss:.4g}",
                 f"{row.accuracy:.4f}",
                 f"{row.steps[2]:.3g}",
-                trials,
+                _trials(row.trials),
                 f"{row.eta_g:.3g}",
             )
-            table.add_row(method, f"{row.round}/{self.rounds}", *cells)
         return table
 
 
@@ -149,16 +175,13 @@ def final_table(comparison: Comparison) -> Table:
     for head in heads:
         table.add_column(head, justify="right")
     for method in comparison.methods:
-        trials = "-"
-        if method.trials:
-            trials = f"{method.trials:.2f}"
         table.add_row(
             method.label,
             f"{method.score.mean:.4f}",
             f"{method.best.mean:.4f}",
             _cost(method.reach.rounds),
             _cost(method.reach.gradients),
-            trials,
+            _trials(method.trials),
             f"{method.failed:.0f}",
         )
     return table
@@ -168,3 +191,10 @@ def _cost(value: float) -> str:
     if value == inf:
         return "never"
     return f"{value:,.0f}"
+
+
+def _trials(value: float) -> str:
+    """Trials a step; a method without a search makes none."""
+    if not value:
+        return "-"
+    return f"{value:.2f}"

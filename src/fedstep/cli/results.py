@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.report.page import Figure
@@ -17,7 +17,9 @@ def register(commands: Any) -> None:
     """Add the commands to the parser."""
     compare = commands.add_parser("compare", help="the methods of a study side by side, over seeds")
     compare.add_argument(
-        "--target", type=float, help="accuracy that costs lead to (default: 95 %% of the best mean)"
+        "--target",
+        type=float,
+        help="accuracy that costs lead to (default: 95 %% of the best mean)",
     )
     compare.add_argument(
         "--reference",
@@ -28,31 +30,49 @@ def register(commands: Any) -> None:
     compare.set_defaults(run=run_compare)
     report = commands.add_parser("report", help="a page with the tables and charts of a study")
     report.add_argument(
-        "--figures", action="store_true", help="PNG and PDF for a paper too, in HOME/figures"
+        "--figures",
+        action="store_true",
+        help="PNG and PDF for a paper too, in HOME/figures",
     )
     report.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page (default: HOME/report.html)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the page (default: HOME/report.html)",
     )
     report.set_defaults(run=run_report)
     export = commands.add_parser("export", help="every round of a study in one file")
-    form = export.add_mutually_exclusive_group(required=True)
-    form.add_argument(
-        "--csv", type=Path, metavar="FILE", help="a row for every method, seed and round"
+    _register_formats(export)
+    export.set_defaults(run=run_export)
+    for command in (compare, report, export):
+        command.add_argument(
+            "home",
+            type=Path,
+            metavar="HOME",
+            help="results directory of fedstep run",
+        )
+
+
+def _register_formats(export: argparse.ArgumentParser) -> None:
+    formats = export.add_mutually_exclusive_group(required=True)
+    formats.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="a row for every method, seed and round",
     )
-    form.add_argument(
-        "--parquet", type=Path, metavar="FILE", help="the same as Parquet (extra: parquet)"
+    formats.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="FILE",
+        help="the same as Parquet (extra: parquet)",
     )
-    form.add_argument(
+    formats.add_argument(
         "--pack",
         type=Path,
         metavar="FILE",
         help="finished runs, small enough to keep under version control",
     )
-    export.set_defaults(run=run_export)
-    for command in (compare, report, export):
-        command.add_argument(
-            "home", type=Path, metavar="HOME", help="results directory of fedstep run"
-        )
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -61,16 +81,16 @@ def run_compare(options: argparse.Namespace) -> None:
     from fedstep.analysis.results import load_results
     from fedstep.report.tables import comparison_notes, markdown, rich_tables
 
-    found = compare(load_results(options.home), options.target, options.reference)
+    comparison = compare(load_results(options.home), options.target, options.reference)
     if options.markdown:
-        print(markdown(found), end="")
+        print(markdown(comparison), end="")
         return
-    console = Console(highlight=False)
-    for table in rich_tables(found):
-        console.print(table)
-        console.print()
-    for note in comparison_notes(found):
-        console.print(note, style="dim", markup=False)
+    terminal = console()
+    for table in rich_tables(comparison):
+        terminal.print(table)
+        terminal.print()
+    for note in comparison_notes(comparison):
+        terminal.print(note, style="dim")
 
 
 def run_report(options: argparse.Namespace) -> None:
@@ -80,28 +100,26 @@ def run_report(options: argparse.Namespace) -> None:
 
     results = load_results(options.home)
     target = options.out or options.home / "report.html"
-    page = write_study_report(target, results, _labels(options.home))
-    made = [("report", page)]
+    page = write_study_report(target, results, _label_maps(options.home))
+    terminal = console()
+    terminal.print(f"report: {page}", soft_wrap=True)
     if options.figures:
         from fedstep.report.figures import study_figures
 
-        made += [("figure", path) for path in study_figures(results, options.home / "figures")]
-    console = Console()
-    for kind, path in made:
-        console.print(f"{kind}: {path}", soft_wrap=True, highlight=False, markup=False)
+        for path in study_figures(results, options.home / "figures"):
+            terminal.print(f"figure: {path}", soft_wrap=True)
 
 
-def _labels(home: Path) -> list[Figure]:
+def _label_maps(home: Path) -> list[Figure]:
     """The map of the clients' labels, where `fedstep run` has noted them."""
     from fedstep.report.heatmap import heatmap
 
     path = home / "labels.json"
     if not path.exists():
         return []
-    known = json.loads(path.read_text())
-    return [
-        heatmap(known["counts"], known["labels"], f"Labels of the clients, seed {known['seed']}")
-    ]
+    labels = json.loads(path.read_text())
+    title = f"Labels of the clients, seed {labels['seed']}"
+    return [heatmap(labels["counts"], labels["labels"], title)]
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -115,7 +133,5 @@ def run_export(options: argparse.Namespace) -> None:
         path = write_csv(load_results(options.home), options.csv)
     else:
         path = write_parquet(load_results(options.home), options.parquet)
-    size = path.stat().st_size / 1e6
-    Console().print(
-        f"export: {path} ({size:.2f} MB)", soft_wrap=True, highlight=False, markup=False
-    )
+    megabytes = path.stat().st_size / 1e6
+    console().print(f"export: {path} ({megabytes:.2f} MB)", soft_wrap=True)

@@ -6,12 +6,11 @@ import argparse
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from fedstep.cli.catalog import catalog, methods_markdown
+from fedstep.cli.catalog import Entry, catalog, methods_markdown
 from fedstep.core.errors import InputError, unknown
+from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.algorithm import Algorithm
@@ -29,7 +28,9 @@ def register(commands: Any) -> None:
     listing.set_defaults(run=list_methods)
     explain = commands.add_parser("explain", help="a method: formula, slots, paper")
     explain.add_argument(
-        "name", metavar="NAME", help="a method, with settings if you like: 'fedsls(c=0.5)'"
+        "name",
+        metavar="NAME",
+        help="a method, with settings if you like: 'fedsls(c=0.5)'",
     )
     explain.set_defaults(run=explain_method)
 
@@ -46,13 +47,15 @@ def list_methods(options: argparse.Namespace) -> None:
     for heading in ("method", "what it does", "paper"):
         table.add_column(heading, no_wrap=heading == "method")
     for entry in catalog():
-        paper = entry.line("Paper")
-        table.add_row(
-            entry.name,
-            entry.summary,
-            paper.split(",")[0] if paper else "as the published program runs it",
-        )
-    Console().print(table)
+        table.add_row(entry.name, entry.summary, _paper(entry))
+    console(highlight=True).print(table)
+
+
+def _paper(entry: Entry) -> str:
+    paper = entry.line("Paper")
+    if not paper:
+        return "as the published program runs it"
+    return paper.split(",")[0]
 
 
 def list_slots() -> None:
@@ -63,58 +66,82 @@ def list_slots() -> None:
     table.add_column("method", no_wrap=True)
     table.add_column("fedavg(...) with")
     for entry in catalog():
-        table.add_row(entry.name, Text("  ".join(differences(build(entry.name))) or "nothing else"))
-    console = Console(highlight=False)
-    console.print(table)
-    note = "Any method takes these keywords: fedstep explain 'fedsls(server=Adaptive(moment=Average()))'."
-    console.print(f"\n{note}", markup=False, soft_wrap=True)
+        fillers = "  ".join(differences(build(entry.name)))
+        table.add_row(entry.name, fillers or "nothing else")
+    terminal = console()
+    terminal.print(table)
+    terminal.print(
+        "\nAny method takes these keywords: "
+        "fedstep explain 'fedsls(server=Adaptive(moment=Average()))'.",
+        soft_wrap=True,
+    )
 
 
 def differences(algorithm: Algorithm) -> list[str]:
     """The slots that are not filled as in plain averaging, as keywords of a method."""
     from fedstep.spec import SLOTS, filled, shown
 
-    both = ((name, SLOTS[name].plain, filled(algorithm, name)) for name in shown(algorithm))
-    return [f"{name}={written(part)}" for name, plain, part in both if part != plain]
+    keywords = []
+    for name in shown(algorithm):
+        part = filled(algorithm, name)
+        if part != SLOTS[name].plain:
+            keywords.append(f"{name}={written(part)}")
+    return keywords
 
 
 def written(part: object) -> str:
     """A part as it can be written in a method's text: only the settings that are not the default."""
     if isinstance(part, tuple):
-        inner = [written(p) for p in part]
-        return inner[0] if len(inner) == 1 and is_dataclass(part[0]) else f"({', '.join(inner)})"
+        return _written_tuple(part)
     if not is_dataclass(part):
         return repr(part)
-    given = ((f, getattr(part, f.name)) for f in fields(part))
-    inner = [f"{f.name}={written(value)}" for f, value in given if value != f.default]
-    return f"{type(part).__name__}({', '.join(inner)})"
+    settings = []
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if value != field.default:
+            settings.append(f"{field.name}={written(value)}")
+    return f"{type(part).__name__}({', '.join(settings)})"
+
+
+def _written_tuple(parts: tuple[object, ...]) -> str:
+    if len(parts) == 1 and is_dataclass(parts[0]):
+        return written(parts[0])  # a slot for several parts takes one as it is
+    return f"({', '.join(map(written, parts))})"
 
 
 def explain_method(options: argparse.Namespace) -> None:
     """The docstring, the call with its defaults, and what fills each slot."""
-    name = options.name.split("(")[0].strip()
-    entry = next((e for e in catalog() if e.name == name), None)
-    if entry is None:
-        raise InputError(unknown("method", name, [e.name for e in catalog()]))
+    entry = _entry(options.name.split("(")[0].strip())
     from fedstep.spec import build, filled, shown
 
     algorithm = build(options.name)
-    console = Console(highlight=False)
-    console.print(f"{entry.signature}\n\n{entry.doc}\n", markup=False, soft_wrap=True)
     table = Table("slot", "filled by", box=None, pad_edge=False)
     for slot in shown(algorithm):
         filler = filled(algorithm, slot)
         if slot == "terms":
             filler = ("data loss", *filler, *algorithm.correction.terms())
         table.add_row(slot, describe(filler))
-    console.print(table, markup=False)
+    terminal = console()
+    terminal.print(f"{entry.signature}\n\n{entry.doc}\n", soft_wrap=True)
+    terminal.print(table)
+
+
+def _entry(name: str) -> Entry:
+    entries = {entry.name: entry for entry in catalog()}
+    if name not in entries:
+        raise InputError(unknown("method", name, list(entries)))
+    return entries[name]
 
 
 def describe(part: object) -> str:
     """A part with its settings, short."""
     if isinstance(part, tuple):
         return " + ".join(map(describe, part))
+    if isinstance(part, float):
+        return f"{part:g}"
     if not is_dataclass(part):
-        return f"{part:g}" if isinstance(part, float) else str(part)
-    inner = ", ".join(f"{f.name}={describe(getattr(part, f.name))}" for f in fields(part))
-    return f"{type(part).__name__}({inner})" if inner else type(part).__name__
+        return str(part)
+    settings = [f"{field.name}={describe(getattr(part, field.name))}" for field in fields(part)]
+    if not settings:
+        return type(part).__name__
+    return f"{type(part).__name__}({', '.join(settings)})"

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from fedstep.cli.study import find_study
+from fedstep.cli.options import add_data, add_results, add_study
+from fedstep.cli.study import default_home, find_study
+from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.analysis.grid import Grid
+    from fedstep.analysis.theory.findings import Finding
+
+NUMBERS = ("value", "at most", "measured", "ratio")  # columns of the tables
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     theory = commands.add_parser(
-        "theory", help="measure a study's smoothness, noise and drift; which theorems hold"
+        "theory",
+        help="measure a study's smoothness, noise and drift; which theorems hold",
     )
-    theory.add_argument(
-        "study", metavar="STUDY", help="a TOML file, or the name of one of the paper's studies"
-    )
+    add_study(theory)
     theory.add_argument(
         "--method",
         action="append",
@@ -32,11 +34,16 @@ def register(commands: Any) -> None:
         help="a label of the study, or a call (default: every line search)",
     )
     theory.add_argument(
-        "--rounds", type=int, help="rounds to run (default: the study's, at most 30)"
+        "--rounds",
+        type=int,
+        help="rounds to run (default: the study's, at most 30)",
     )
     theory.add_argument("--seed", type=int, help="seed (default: the study's first)")
     theory.add_argument(
-        "--points", type=int, default=5, help="rounds that are looked into (default: 5)"
+        "--points",
+        type=int,
+        default=5,
+        help="rounds that are looked into (default: 5)",
     )
     theory.add_argument(
         "--clients",
@@ -44,23 +51,13 @@ def register(commands: Any) -> None:
         default=64,
         help="clients that f is the mean of, at most (default: 64)",
     )
-    theory.add_argument(
-        "--scale", default="paper", help="paper (the default) or a scale of the file, such as small"
-    )
-    theory.add_argument(
-        "--data", type=Path, help="directory of the data sets (default: FEDSTEP_DATA)"
-    )
-    theory.add_argument(
-        "--out",
-        type=Path,
-        help="results directory (default: results/NAME, with the scale behind it)",
-    )
+    add_data(theory)
+    add_results(theory)
     theory.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print the tables, write theory.json and theory.html."""
-    from fedstep.analysis.theory.findings import finding_grids, finding_notes
     from fedstep.analysis.theory.study import chosen_methods, study_theory
     from fedstep.report.theory_page import write_findings
     from fedstep.run import progress
@@ -69,43 +66,55 @@ def run(options: argparse.Namespace) -> None:
 
     study = read_study(find_study(options.study), options.scale)
     prepare(study)
-    home = options.out or Path("results") / (
-        study.name if study.scale == "paper" else f"{study.name}-{study.scale}"
-    )
-    found = study_theory(
+    home = options.out or default_home(study)
+    seed = options.seed
+    if seed is None:
+        seed = study.seeds[0]
+    measured = study_theory(
         study,
         chosen_methods(study, options.method, home),
-        study.seeds[0] if options.seed is None else options.seed,
+        seed,
         options.rounds,
         options.points,
         options.clients,
         options.data,
         lambda name, total, rows: progress.show(rows, total, name),
     )
-    console = Console(highlight=False)
-    for each in found:
-        console.print(
-            Text(f"{each.label}   {each.spec}, seed {each.seed}", style="bold"), soft_wrap=True
-        )
-        for grid in finding_grids(each):
-            console.print(_table(grid))
-            console.print()
-        for note in finding_notes(each):
-            console.print(note, style="dim", markup=False)
-        console.print()
-    for path in write_findings(home, study, found):
-        console.print(f"{path.suffix[1:]}: {path}", soft_wrap=True, markup=False)
+    terminal = console()
+    for finding in measured:
+        _print(terminal, finding)
+    for path in write_findings(home, study, measured):
+        terminal.print(f"{path.suffix[1:]}: {path}", soft_wrap=True)
+
+
+def _print(terminal: Console, finding: Finding) -> None:
+    from fedstep.analysis.theory.findings import finding_grids, finding_notes
+
+    title = f"{finding.label}   {finding.spec}, seed {finding.seed}"
+    terminal.print(title, style="bold", soft_wrap=True)
+    for grid in finding_grids(finding):
+        terminal.print(_table(grid))
+        terminal.print()
+    for note in finding_notes(finding):
+        terminal.print(note, style="dim")
+    terminal.print()
 
 
 def _table(grid: Grid) -> Table:
     """The last column, and a first one of long names, are broken between words where the terminal is narrow."""
     table = Table(
-        title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=grid.title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
-    numbers = {"value", "at most", "measured", "ratio"}
     for i, head in enumerate(grid.heads):
-        fixed = head in numbers or head in ("form", "holds") or (i == 0 and head != "bound")
-        table.add_column(head, justify="right" if head in numbers else "left", no_wrap=fixed)
+        if head in NUMBERS:
+            table.add_column(head, justify="right", no_wrap=True)
+        else:
+            fixed = head in ("form", "holds") or (i == 0 and head != "bound")
+            table.add_column(head, no_wrap=fixed)
     for row in grid.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
+
+from fedstep.cli.options import check_rounds
+from fedstep.run.terminal import console
+
+if TYPE_CHECKING:
+    from fedstep.paper.toy import Walk
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     toy = commands.add_parser(
-        "toy", help="Figure 1 of the paper: two clients in the plane, as printed and as run"
+        "toy",
+        help="Figure 1 of the paper: two clients in the plane, as printed and as run",
     )
     toy.add_argument(
         "--mode",
@@ -35,19 +42,15 @@ def run(options: argparse.Namespace) -> None:
     """Run the methods, print what they reached, draw the figures."""
     import torch
 
-    from fedstep.core.errors import InputError
     from fedstep.paper import toy
     from fedstep.paper.toy_figure import toy_figure
 
-    if options.rounds < 1:
-        raise InputError(f"--rounds {options.rounds}: give at least 1")
+    check_rounds(options.rounds)
     torch.set_num_threads(1)
-    honest = [toy.walk(name, alg, options.rounds) for name, alg in toy.baselines().items()]
-    modes: dict[str, tuple[str, dict[str, Any]]] = {
-        "literal": ("The algorithm as printed", dict(toy.literal())),
-        "authors": ("The authors' scripts", dict(toy.authors())),
+    variants: dict[str, tuple[str, Mapping[str, Any]]] = {
+        "literal": ("The algorithm as printed", toy.literal()),
+        "authors": ("The authors' scripts", toy.authors()),
     }
-    console = Console()
     table = Table(
         "run",
         "method",
@@ -56,14 +59,25 @@ def run(options: argparse.Namespace) -> None:
         box=None,
         pad_edge=False,
     )
-    for mode, (title, methods) in modes.items():
+    terminal = console(highlight=True)
+    baselines = _walks(toy.baselines(), options.rounds)
+    for mode, (title, methods) in variants.items():
         if options.mode not in ("both", mode):
             continue
-        walks = [toy.walk(name, alg, options.rounds) for name, alg in methods.items()]
-        for walk in walks:
-            table.add_row(mode, walk.name, f"{walk.values[-1]:.3g}", f"{max(walk.eta_g):.3g}")
-        for path in toy_figure(walks, honest, title, options.out / f"toy-{mode}"):
-            console.print(f"figure: {path}", soft_wrap=True, highlight=False)
-    for walk in honest:
-        table.add_row("baselines", walk.name, f"{walk.values[-1]:.3g}", f"{max(walk.eta_g):.3g}")
-    console.print(table)
+        walks = _walks(methods, options.rounds)
+        _add_rows(table, mode, walks)
+        for path in toy_figure(walks, baselines, title, options.out / f"toy-{mode}"):
+            terminal.print(f"figure: {path}", soft_wrap=True, highlight=False)
+    _add_rows(table, "baselines", baselines)
+    terminal.print(table)
+
+
+def _walks(methods: Mapping[str, Any], rounds: int) -> list[Walk]:
+    from fedstep.paper import toy
+
+    return [toy.walk(name, algorithm, rounds) for name, algorithm in methods.items()]
+
+
+def _add_rows(table: Table, mode: str, walks: list[Walk]) -> None:
+    for walk in walks:
+        table.add_row(mode, walk.name, f"{walk.values[-1]:.3g}", f"{max(walk.eta_g):.3g}")

@@ -24,6 +24,7 @@ from fedstep.report.metric_text import (
     with_unit,
 )
 from fedstep.run.columns import MetricInfo
+from fedstep.run.terminal import printable
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,13 @@ def _rich_table(grid: Grid) -> Table:
         widest_cell = max(len(row[place]) for row in grid.rows)
         widest_word = max(len(word) for word in head.split())
         # A head wider than its cells breaks between words. Text: labels may hold square brackets.
-        wrapped = Text(fill(head, max(widest_cell, widest_word)))
+        wrapped = Text(fill(printable(head), max(widest_cell, widest_word)))
         if place == 0:
             table.add_column(wrapped, justify="left", no_wrap=True)
         else:
             table.add_column(wrapped, justify="right")
     for row in grid.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 

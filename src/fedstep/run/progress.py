@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedstep.run.record import RoundReport
+from fedstep.run.terminal import console, printable
 
 T = TypeVar("T")
 METRICS = 2  # of a line: more would not fit a terminal
@@ -46,24 +47,29 @@ def show(
     rounds: Iterable[tuple[T, RoundReport]], total: int, name: str
 ) -> Iterator[tuple[T, RoundReport]]:
     """Pass the rounds through, telling how far they are; about twenty lines where there is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    terminal = console(stderr=True)
+    if not terminal.is_terminal:
         for state, row in rounds:
             if row.round % max(1, total // 20) == 0 or row.round == total:
-                console.print(
-                    f"{name} {row.round}/{total}  {summary(row)}", highlight=False, soft_wrap=True
-                )
+                terminal.print(f"{name} {row.round}/{total}  {summary(row)}", soft_wrap=True)
             yield state, row
         return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
+    with progress_bar(terminal, width=40) as bar:
+        job = bar.add_task(printable(name), total=total, summary="")
+        for state, row in rounds:
+            bar.update(job, completed=row.round, summary=summary(row))
+            yield state, row
+
+
+def progress_bar(terminal: Console, width: int, disable: bool = False) -> Progress:
+    """A line a task: its name, a bar, how many of how many, the time that is left, and its field `summary`."""
+    # names are put in by format, never part of the format itself, and never read as markup
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(width),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[say]}"),
+        TextColumn("{task.fields[summary]}", markup=False),
+        console=terminal,
+        disable=disable,
     )
-    with Progress(*columns, console=console) as bar:
-        job = bar.add_task(name, total=total, say="")
-        for state, row in rounds:
-            bar.update(job, completed=row.round, say=summary(row))
-            yield state, row

@@ -6,21 +6,14 @@ from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskID
 
 from fedstep.execute.children import is_stopped
 from fedstep.run.folder import JOURNAL
 from fedstep.run.journal import Journal
-from fedstep.run.progress import summary
+from fedstep.run.progress import progress_bar, summary
 from fedstep.run.record import RoundReport
+from fedstep.run.terminal import console, printable
 from fedstep.study.plan import Job
 
 LINES = 4  # a run, where there is no terminal
@@ -30,17 +23,9 @@ class RunsBoard:
     """Rounds done over all jobs, and the running jobs' last rows."""
 
     def __init__(self, total: int) -> None:
-        self.console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[say]}"),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-        self.total = self.bar.add_task("all runs", total=total, say="")
+        self.console = console(stderr=True)
+        self.bar = progress_bar(self.console, width=24, disable=not self.console.is_terminal)
+        self.total = self.bar.add_task("all runs", total=total, summary="")
         self.tasks: dict[str, TaskID] = {}  # by the digest of the job, as the rounds below
         self.rounds_shown: dict[str, int] = {}
         self.stopped: set[int | None] = set()  # processes that were named
@@ -53,7 +38,7 @@ class RunsBoard:
         self.bar.stop()
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+        self.console.print(line, soft_wrap=True)
 
     def name_stopped(self, processes: Sequence[BaseProcess]) -> None:
         """Say once of each worker that is stopped that it is being waited for."""
@@ -97,9 +82,9 @@ class RunsBoard:
 
     def _show_bar(self, job: Job, label: str, row: RoundReport) -> None:
         if job.digest not in self.tasks:
-            name = f"{label}, seed {job.seed}"
-            self.tasks[job.digest] = self.bar.add_task(name, total=job.setting.rounds, say="")
-        self.bar.update(self.tasks[job.digest], completed=row.round, say=summary(row))
+            name = printable(f"{label}, seed {job.seed}")
+            self.tasks[job.digest] = self.bar.add_task(name, total=job.setting.rounds, summary="")
+        self.bar.update(self.tasks[job.digest], completed=row.round, summary=summary(row))
 
     def _show_line(self, job: Job, label: str, row: RoundReport, before: int) -> None:
         rounds = job.setting.rounds

@@ -1,0 +1,5 @@
+"""`python -m fedstep`."""
+
+from fedstep.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,46 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fedstep.core.errors import InputError
+
+
+def add_data(command: argparse.ArgumentParser) -> None:
+    """Where the data sets are."""
+    command.add_argument(
+        "--data",
+        type=Path,
+        help="directory of the data sets (default: FEDSTEP_DATA)",
+    )
+
+
+def add_study(command: argparse.ArgumentParser) -> None:
+    """Which study, at which scale."""
+    command.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a TOML file, or the name of one of the paper's studies",
+    )
+    command.add_argument(
+        "--scale",
+        default="paper",
+        help="paper (the default) or a scale of the file, such as small",
+    )
+
+
+def add_results(command: argparse.ArgumentParser) -> None:
+    """Where the results of a study go."""
+    command.add_argument(
+        "--out",
+        type=Path,
+        help="results directory (default: results/NAME, with the scale behind it)",
+    )
+
+
+def check_rounds(rounds: int) -> None:
+    """Refuse a number of rounds that is none."""
+    if rounds < 1:
+        raise InputError(f"--rounds {rounds}: give at least 1")
