@@ -460,5 +460,6 @@ def test_distance_over_sum_does_not_know_the_scale_of_the_deltas():
 def test_consensus_takes_any_local_solver():
     mixture = replace(zoo.fednew(), local=zoo.fedsls().local)
     sim = simulation(mixture, per_round=6)
-    rows = [row for _, row in sim.run(sim.begin(15), Store(), 15)]
-    assert rows[-1].loss < 0.9 * rows[0].loss
+    rows = [row for _, row in sim.run(sim.begin(6), Store(), 6)]
+    # the least, and few rounds: it swings, and from the tenth on no two processors swing alike
+    assert min(row.loss for row in rows) < 0.6 * rows[0].loss
