@@ -43,6 +43,7 @@ from fedstep.zoo.corrected import (
     scaffold_exp,
 )
 from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
+from fedstep.zoo.pace import fedpace
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 from fedstep.zoo.sharpness import fedsam, fedspeed, mofedsam
@@ -82,6 +83,7 @@ __all__ = [
     "fednew",
     "fedngn",
     "fednova",
+    "fedpace",
     "fedponos",
     "fedprobls",
     "fedproto",

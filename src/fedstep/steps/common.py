@@ -1,0 +1,258 @@
+"""One step for all clients of a round, measured by the cohort before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
+from fedstep.core.nested import NestedState, join, part
+from fedstep.core.slots import check_slots
+from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
+from fedstep.steps.conditions import Armijo
+from fedstep.steps.pace import Pace
+from fedstep.steps.proposals import Parabola
+from fedstep.steps.resets import Fitted
+from fedstep.steps.rule import Outcome, Phi, StepRule
+from fedstep.steps.search import ZERO_GRADIENT, LineSearch
+from fedstep.steps.trial import SearchResult, SearchStart, Trial, aimed
+from fedstep.steps.trial_loop import LoopResult, TrialLoop
+
+TRIALS = 20  # at most; a refused one shortens the step by a factor of 0.1 to 0.9
+
+
+@dataclass(frozen=True)
+class CommonState(NestedState):
+    """What a client knows during a round."""
+
+    common: Scalar  # the cohort's step, 0 in the first round
+    factor: Scalar  # the pace
+    reach: Scalar  # how far one step may go while there is no common step
+    last: Scalar  # the last accepted step, 0: none yet
+    guess: State  # of Fitted
+    promised: Scalar  # sum over steps of |<g, d>|
+    bent: Scalar  # sum over steps of |<g, d>| / limit
+
+
+@dataclass(frozen=True)
+class CommonStep(StepRule):
+    """Every client tries the cohort's step; Armijo shortens it where it does not hold.
+
+        first trial: min(Fitted's guess, T), T itself in a client's first step
+        step taken = s * accepted step
+        limit = eta (1 - aim) / (1 - mu), at most grow * eta,  mu = (f(x + eta d) - f(x)) / (eta <g, d>)
+        a client reports q_i = mean over its steps of 1 / limit, weighted by |<g, d>|
+        T <- 1 / mean q_i, but at most `rise` T unless it is above `far` T, and never above grow T
+
+    A client with easy data accepts steps a hundred times longer than the others', and its delta
+    would drown theirs: so nobody goes beyond T. 1 / limit is a curvature, so T is the step that the
+    mean curvature of the clients allows. Steps on batches that are fitted already, whose losses are
+    flat, have short gradients and weigh little.
+
+    Steps that are too long kill units of a network, which makes the loss flatter and the next T
+    longer: near the edge T rises slowly. Only where nearly all limits are at grow * eta, which says
+    that the edge is far, it doubles.
+
+    The first round has no T. A client begins with first * f / |<g, d>|, a hundredth of Polyak's
+    step, and approaches its limit from below, by `grow` a step at most and without going further in
+    one step than reach * |x_0|: a network is flat where it begins, and a long step there kills it.
+    What the climb has reached counts, not its way.
+
+    A change of the loss within rounding is no evidence: the step was too short and the next guess
+    grows. After a refused trial it is a failure: the loss itself is too noisy there to be searched
+    (large logits), and a step of 1e-20 would be reported as the edge.
+
+    s is the factor of the `pace`. Two numbers are sent down and two up, all of them in sums.
+    """
+
+    aim: float = 0.3
+    c: float = 1e-4
+    grow: float = 2.0
+    first: float = 0.01
+    reach: float = 0.1
+    rise: float = 1.05
+    far: float = 1.7
+    pace: Pace = Pace()
+    intrinsic: ClassVar[bool] = True
+    withheld = frozenset({"pace.log", "pace.gain", "pace.mean"})
+
+    def __post_init__(self) -> None:
+        check_slots(self, pace=Pace)
+        Armijo(self.c)
+        Fitted(self.aim, self.grow)
+        if not self.c < self.aim:
+            raise InputError(f"CommonStep(aim={self.aim}, c={self.c}): aim must be above c")
+        if not self.first > 0:
+            raise InputError(f"CommonStep(first={self.first}): it must be positive; try 0.01")
+        if not 1 <= self.rise <= self.far <= self.grow:
+            raise InputError(
+                f"CommonStep(rise={self.rise}, far={self.far}, grow={self.grow}): "
+                "needs 1 <= rise <= far <= grow"
+            )
+        if not self.reach > 0:
+            raise InputError(f"CommonStep(reach={self.reach}): it must be positive; try 0.1")
+
+    def init(self, x: Vec) -> NewState:
+        zero = x.new_zeros(x.shape[:-1])
+        state = CommonState(
+            common=zero,
+            factor=torch.ones_like(zero),
+            reach=torch.full_like(zero, inf),
+            last=zero,
+            guess=self._fitted.init(x),
+            promised=zero,
+            bent=zero,
+        )
+        return state.flat()
+
+    def shared_init(self, x: Vec) -> NewState:
+        size = norm_sq(x).sqrt()
+        # A model that begins at 0 has no size to compare a step with.
+        reach = torch.where(size > 0, self.reach * size, inf)
+        common = x.new_zeros(())
+        return join(common=common, reach=reach, pace=self.pace.init(x))
+
+    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+        state = self.init(x)
+        clients = x.shape[:-1]
+        state["common"] = shared["common"].expand(clients).to(x)
+        state["reach"] = shared["reach"].expand(clients).to(x)
+        state["factor"] = shared["pace.factor"].expand(clients).to(x)
+        return state
+
+    def search(
+        self,
+        phi: Phi,
+        x: Vec,
+        f: Scalar,
+        g: Vec,
+        d: Vec,
+        state: State,
+    ) -> tuple[Outcome, NewState]:
+        before = CommonState.of(state)
+        slope = phi.slope(g, d)
+        length = phi.norm_sq(d).sqrt()
+        begin = self._begin(phi, f, slope, before)
+        longest = self._longest(length, before)
+        first = torch.minimum(self._fitted(begin, before.guess), longest)
+
+        usable = torch.isfinite(f) & torch.isfinite(slope) & torch.isfinite(first)
+        still = usable & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
+        searching = usable & ~still & (slope < 0)
+        trial = self._trial(begin, first)
+        loop = TrialLoop(self._line, phi.along(x, d), trial, searching).run()
+        flat = (loop.value - f).abs() <= trial.noise
+        accepted = (loop.step > 0) & ~(flat & (loop.trials > 1))
+
+        outcome = Outcome(
+            step=torch.where(accepted, before.factor * loop.step, 0.0),
+            trials=loop.trials,
+            failed=~still & ~accepted,
+        )
+        return outcome, self._after(before, loop, trial, accepted).flat()
+
+    def message(self, state: State) -> NewState:
+        end = CommonState.of(state)
+        counted = end.promised > 0
+        inverse = end.bent / torch.where(counted, end.promised, 1.0)
+        # in the first round the last guess stands for all steps: those before were on the way up
+        climbed = counted & (end.common == 0)
+        inverse = torch.where(climbed, (-end.guess["log"]).exp(), inverse)
+        return {
+            "inverse": torch.where(counted, inverse, 0.0),
+            "counted": counted.to(inverse.dtype),
+        }
+
+    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+        evidence = message["inverse"] > 0
+        below = torch.where(evidence, message["inverse"], 1.0)
+        measured = torch.where(evidence, message["counted"] / below, shared["common"])
+        common = self._next_common(shared["common"], measured)
+        pace = self.pace.after(agg.mean(agg.delta), part(shared, "pace"))
+        return join(common=common, reach=shared["reach"], pace=pace)
+
+    def _next_common(self, common: Scalar, measured: Scalar) -> Scalar:
+        far = measured > self.far * common
+        longest = torch.where(far, self.grow * common, self.rise * common)
+        bounded = torch.minimum(measured, longest)
+        return torch.where(common > 0, bounded, measured)
+
+    # Parts are made once a rule: making and checking them at every step would cost more than the step.
+    @cached_property
+    def _fitted(self) -> Fitted:
+        return Fitted(self.aim, self.grow)
+
+    @cached_property
+    def _line(self) -> LineSearch:
+        return LineSearch(
+            condition=Armijo(self.c),
+            max_step=inf,
+            start=1.0,
+            trials=TRIALS,
+            proposal=Parabola(),
+        )
+
+    def _begin(self, phi: Phi, f: Scalar, slope: Scalar, before: CommonState) -> SearchStart:
+        """Where the search begins; before a client's first accepted step `last` is its start."""
+        careful = self.first * f.abs() / slope.abs()
+        start = torch.where(before.common > 0, before.common, careful)
+        return SearchStart(
+            f=f,
+            slope=slope,
+            last=torch.where(before.last > 0, before.last, start),
+            start=start,
+            share=phi.share,
+            shrink=self._line.shrink,
+        )
+
+    def _longest(self, length: Scalar, before: CommonState) -> Scalar:
+        return torch.where(before.common > 0, before.common, before.reach / length)
+
+    def _trial(self, begin: SearchStart, eta: Scalar) -> Trial:
+        """The first trial before its value is known; f stands in for it."""
+        rounding = torch.finfo(begin.f.dtype).eps
+        return Trial(
+            eta=eta,
+            value=begin.f,
+            f=begin.f,
+            slope=begin.slope,
+            reference=begin.f,
+            decline=begin.slope,
+            noise=self._line.slack * rounding * begin.f.abs(),
+        )
+
+    def _after(
+        self,
+        before: CommonState,
+        loop: LoopResult,
+        trial: Trial,
+        accepted: Tensor,
+    ) -> CommonState:
+        """The state for the next step; a client without an accepted step keeps what it knew."""
+        change = loop.value - trial.f
+        result = SearchResult(
+            trials=loop.trials,
+            step=loop.step,
+            quotient=change / (loop.step * trial.slope),
+            null=change.abs() <= trial.noise,
+        )
+        longest = self.grow * loop.step
+        limit = torch.minimum(aimed(loop.step, result.quotient, self.aim), longest)
+        limit = torch.where(result.null, longest, limit)
+        promised = trial.slope.abs()
+        guess = self._fitted.after(result, before.guess)
+        return CommonState(
+            common=before.common,
+            factor=before.factor,
+            reach=before.reach,
+            last=torch.where(accepted, loop.step, before.last),
+            guess={"log": torch.where(accepted, guess["log"], before.guess["log"])},
+            promised=torch.where(accepted, before.promised + promised, before.promised),
+            bent=torch.where(accepted, before.bent + promised / limit, before.bent),
+        )

@@ -1,0 +1,218 @@
+"""What a common step and a pace must do on problems that can be solved on paper."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedstep import zoo
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.types import Batch
+from fedstep.data.federation import Federation
+from fedstep.data.plan import Plan
+from fedstep.execute import Cohort, Sequential, Store, Task
+from fedstep.models.function import FunctionModel
+from fedstep.run.simulate import Simulation
+from fedstep.server.onward import Grafted, Onward
+from fedstep.server.rules import Step
+from fedstep.steps.common import CommonStep
+from fedstep.steps.pace import Pace
+
+
+def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor]:
+    """Paces and mean squared coordinates of a walk x <- x - s (curvature x + noise), a step a round.
+
+    Without the pace the walk would never come closer than its noise. Many coordinates: the cosine
+    of two directions of noise, which says nothing, is then near 0.
+    """
+    g = torch.Generator().manual_seed(0)
+    x = torch.full((5000,), 2.0)
+    pace = Pace()
+    state = pace.init(x)
+    paces, errors = [], []
+    for _ in range(rounds):
+        noise = torch.randn(len(x), generator=g)
+        delta = -state["factor"] * (curvature * x + noise)
+        x = x + delta
+        state = pace.after(delta, state)
+        paces.append(state["factor"])
+        errors.append(x.square().mean())
+    return torch.stack(paces), torch.stack(errors)
+
+
+def test_on_a_noisy_quadratic_the_pace_falls_as_one_over_t():
+    paces, _ = noisy_quadratic(rounds=800)
+    times_t = [float(paces[t - 1]) * t for t in (100, 200, 400, 800)]
+    # s_t t tends to a constant, about 2.4; a pace that stayed would double it from one to the next
+    assert max(times_t) < 1.3 * min(times_t)
+
+
+def test_on_a_noisy_quadratic_the_mean_square_error_falls_as_one_over_t():
+    _, errors = noisy_quadratic(rounds=800)
+    times_t = [float(errors[t - 1]) * t for t in (100, 200, 400, 800)]
+    assert max(times_t) < 1.3 * min(times_t)
+
+
+def test_without_noise_the_pace_stays_1_below_the_stability_limit():
+    curvature = torch.tensor([0.1, 0.5, 0.99])  # every step of length 1 goes less than all the way
+    x = torch.ones(3)
+    pace = Pace()
+    state = pace.init(x)
+    for _ in range(100):
+        delta = -state["factor"] * curvature * x
+        x = x + delta
+        state = pace.after(delta, state)
+        assert state["factor"] == 1
+
+
+def test_beyond_the_stability_limit_the_pace_falls_until_the_walk_converges():
+    curvature = 2.6  # a step of length 1 throws x to -1.6 x
+    x = torch.ones(3)
+    pace = Pace()
+    state = pace.init(x)
+    for _ in range(100):
+        delta = -state["factor"] * curvature * x
+        x = x + delta
+        state = pace.after(delta, state)
+    assert state["factor"] * curvature < 2
+    assert x.norm() < 0.1
+
+
+# runs
+
+
+def loss(x: Tensor, batch: Batch) -> Tensor:
+    return (batch.inputs @ x - batch.targets) ** 2 / 2
+
+
+def clients(input_scale: float = 1.0, loss_scale: float = 1.0) -> list[tuple[Tensor, Tensor]]:
+    """Six clients; the last one has inputs so short that alone it would take steps 400 times longer."""
+    g = torch.Generator().manual_seed(3)
+    truth = torch.randn(4, generator=g, dtype=torch.float64)
+    made = []
+    for i in range(6):
+        inputs = torch.randn(12, 4, generator=g, dtype=torch.float64)
+        if i == 5:
+            inputs = inputs / 20
+        targets = inputs @ truth + 0.1 * torch.randn(12, generator=g, dtype=torch.float64)
+        made.append((input_scale * inputs * loss_scale**0.5, targets * loss_scale**0.5))
+    return made
+
+
+def trained(algorithm, data, start, rounds: int = 12, function=loss):
+    model = FunctionModel(function, start)
+    task = Task(algorithm, model, Federation.of(data), Plan(batch=4, steps=5))
+    simulation = Simulation(task, per_round=4, executor=Sequential())
+    return list(simulation.run(simulation.begin(rounds), Store(), rounds))
+
+
+START = torch.full((4,), 0.5, dtype=torch.float64)
+
+
+def test_the_loss_may_have_any_unit():
+    # losses times 1,024: steps a 1,024th, the same models; a power of two keeps the bits
+    one = trained(zoo.fedpace(), clients(), START)
+    other = trained(zoo.fedpace(), clients(loss_scale=1024.0), START)
+    assert torch.allclose(one[-1][0].readout, other[-1][0].readout, rtol=1e-9, atol=0)
+    assert one[-1][1].steps[2] == pytest.approx(1024 * other[-1][1].steps[2], rel=1e-9)
+
+
+def test_inputs_and_parameters_may_have_any_unit():
+    # inputs times 32 and parameters by 32 are the same model
+    one = trained(zoo.fedpace(), clients(), START)
+    other = trained(zoo.fedpace(), clients(input_scale=32.0), START / 32)
+    assert torch.allclose(one[-1][0].readout, 32 * other[-1][0].readout, rtol=1e-9, atol=0)
+
+
+def test_one_input_of_another_unit_is_not_the_same_problem():
+    # what is not invariant: a single column in another unit changes the shape of the problem
+    scale = torch.tensor([32.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    other = [(inputs * scale, targets) for inputs, targets in clients()]
+    one = trained(zoo.fedpace(), clients(), START)[-1][0].readout
+    two = trained(zoo.fedpace(), other, START / scale)[-1][0].readout * scale
+    assert not torch.allclose(one, two, rtol=1e-3)
+
+
+def test_no_client_steps_further_than_the_common_step():
+    rows = trained(zoo.fedpace(), clients(), START)
+    for (before, _), (_, row) in pairwise(rows):
+        common = before.shared["step.common"] * before.shared["step.pace.factor"]
+        assert row.steps[-1] <= float(common) * (1 + 1e-12)
+
+
+def test_from_the_second_round_on_an_easy_client_goes_no_further_than_the_others():
+    # alone, the last client of `clients` would take steps about 400 times longer
+    rows = trained(zoo.fedpace(), clients(), START)
+    for _, row in rows[1:]:
+        shortest, longest = row.steps[0], row.steps[-1]
+        assert longest <= 30 * shortest
+
+
+def test_a_common_step_far_below_the_edge_doubles_and_near_it_creeps():
+    rule = CommonStep()
+    x = torch.zeros(3)
+    shared = {**rule.shared_init(x), "common": torch.tensor(1.0)}
+    message = {"inverse": torch.tensor(4.0), "counted": torch.tensor(4.0)}
+
+    def common_after(measured: float) -> float:
+        scaled = {**message, "inverse": message["inverse"] / measured}
+        agg = Aggregate.of(torch.ones(3), scaled, torch.tensor(1.0))
+        return float(rule.fold(shared, scaled, agg)["common"])
+
+    assert common_after(5.0) == 2.0
+    assert common_after(1.9) == pytest.approx(1.9)
+    assert common_after(1.5) == pytest.approx(1.05)
+    assert common_after(0.2) == pytest.approx(0.2)
+
+
+def test_a_search_that_ends_in_rounding_after_refusals_says_nothing_about_the_edge():
+    # the loss jumps up wherever x moves at all, so every trial is refused until x + eta d is x
+    def jump(x: Tensor, batch: Batch) -> Tensor:
+        moved = (x.detach() != START).double().sum().clamp(max=1.0)
+        slope = (x - x.detach()).sum()
+        return (1 + 1e-3 * moved + slope).expand(len(batch.targets))
+
+    server, row = trained(zoo.fedpace(), clients(), START, rounds=1, function=jump)[-1]
+    assert row.failed == 4 * 5  # all steps of all clients
+    assert server.shared["step.common"] == 0  # still unknown, where 1e-18 would be a disaster
+    assert torch.equal(server.x, START)
+
+
+def test_a_server_goes_on_while_rounds_agree_and_stops_when_they_do_not():
+    rule = Onward(Step(), most=4.0, gain=0.5)
+    d = torch.tensor([3.0, 4.0])
+    agg = Aggregate.of(d, {}, torch.tensor(1.0))
+    x, state = torch.zeros(2), rule.init(torch.zeros(2))
+    steps = []
+    for sign in (1, 1, 1, 1, 1, -1, 1, -1):
+        step = rule.update(x, sign * d, agg, state)
+        x, state = step.x, step.state
+        steps.append(float(step.eta_g.log()))
+    # b: 0, then 1/2 more a round up to log 4 = 1.386, then 1/2 less, not below 0
+    expected = [0.0, 0.5, 1.0, 1.386294, 1.386294, 0.886294, 0.386294, 0.0]
+    assert steps == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_grafted_step_has_the_length_of_the_delta():
+    rule = Grafted()
+    d = torch.tensor([3.0, 0.004])
+    agg = Aggregate.of(d, {}, torch.tensor(1.0))
+    step = rule.update(torch.zeros(2), d, agg, rule.init(torch.zeros(2)))
+    assert step.x.norm() == pytest.approx(float(d.norm()), rel=1e-6)
+    # the short coordinate counts for more than it did
+    assert step.x[1] / step.x[0] > 10 * d[1] / d[0]
+
+
+def test_blocks_and_single_clients_take_the_same_steps():
+    data = clients()
+    model = FunctionModel(loss, START)
+    ends = []
+    for executor in (Sequential(), Cohort(block=4)):
+        task = Task(zoo.fedpace(), model, Federation.of(data), Plan(batch=4, steps=5))
+        simulation = Simulation(task, per_round=4, executor=executor)
+        *_, (server, _) = simulation.run(simulation.begin(8), Store(), 8)
+        ends.append(server.readout)
+    assert torch.allclose(ends[0], ends[1], rtol=1e-9, atol=1e-12)
