@@ -14,7 +14,9 @@ FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the p
 
 @dataclass(frozen=True)
 class Entry:
-    """A method: its name, call, docstring with the lines that are always there, and what its file says of the family."""
+    """A method: its name, call, docstring with the lines that are always there, and what its file
+    says of the family.
+    """
 
     name: str
     signature: str

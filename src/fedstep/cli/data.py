@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from fedstep.data.tasks import Raw
 
 NOTE = (
-    "Every file may be plain or end in .gz, .xz or .bz2. Of CIFAR-10's data_batch_1 to _5 the first suffices; "
+    "Every file may be plain or end in .gz, .xz or .bz2. "
+    "Of CIFAR-10's data_batch_1 to _5 the first suffices; "
     "the writers of femnist/heldout/*.json, if it is there, never train."
 )
 
@@ -98,6 +99,7 @@ def check_tasks(options: argparse.Namespace) -> int:
                 result = f"absent  {error}"
             else:
                 result = f"broken  {error}"
+            # that files are absent is an error only where the task was asked for by name
             if options.tasks or not absent:
                 code = 2
         terminal.print(f"{name:<12} {result}", soft_wrap=True)
@@ -123,6 +125,7 @@ def import_task(options: argparse.Namespace) -> None:
         f"{options.task}: {_summary(raw)}, {seconds:.1f} s; kept in {home()}",
         soft_wrap=True,
     )
+    # files come before the cache, so an import from the hub would be for nothing
     data = _directory(options)
     if options.hub and data and len(source.missing(data)) < len(source.needs):
         terminal.print(f"but the files in {data} will be used before it", soft_wrap=True)

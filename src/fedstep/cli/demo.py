@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from fedstep.training import Fit
 
 LEAD = (
-    "Each line is one method on the same clients, with the same start and the same random numbers. FedAvg is shown at three "
-    "learning rates, because somebody has to choose one; FedSLS and FedExpSLS find their steps by a line search on the clients "
-    "and, for FedExpSLS, extrapolation on the server. Trials of the line search are counted in the cost."
+    "Each line is one method on the same clients, with the same start and the same random "
+    "numbers. FedAvg is shown at three learning rates, because somebody has to choose one; "
+    "FedSLS and FedExpSLS find their steps by a line search on the clients and, for FedExpSLS, "
+    "extrapolation on the server. Trials of the line search are counted in the cost."
 )
 
 

@@ -127,6 +127,7 @@ def run_export(options: argparse.Namespace) -> None:
     from fedstep.analysis.export import write_csv, write_parquet
     from fedstep.analysis.results import load_results, pack
 
+    # a pack holds the runs as they are; the other two are made from what was read of them
     if options.pack:
         path = pack(options.home, options.pack)
     elif options.csv:

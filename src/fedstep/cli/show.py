@@ -59,7 +59,9 @@ def _paper(entry: Entry) -> str:
 
 
 def list_slots() -> None:
-    """Every method as plain averaging with other fillers: what stands behind a name can be written behind `fedavg`."""
+    """Every method as plain averaging with other fillers: what stands behind a name can be written
+    behind `fedavg`.
+    """
     from fedstep.spec import build
 
     table = Table(box=None, pad_edge=False)
@@ -90,7 +92,7 @@ def differences(algorithm: Algorithm) -> list[str]:
 
 
 def written(part: object) -> str:
-    """A part as it can be written in a method's text: only the settings that are not the default."""
+    """A part as a method's text has it: only the settings that are not the default."""
     if isinstance(part, tuple):
         return _written_tuple(part)
     if not is_dataclass(part):
@@ -111,6 +113,7 @@ def _written_tuple(parts: tuple[object, ...]) -> str:
 
 def explain_method(options: argparse.Namespace) -> None:
     """The docstring, the call with its defaults, and what fills each slot."""
+    # a misspelt name is answered at once: torch is imported only for a method that exists
     entry = _entry(options.name.split("(")[0].strip())
     from fedstep.spec import build, filled, shown
 

@@ -1,6 +1,7 @@
 """The files of every task: what they are called, and where they belong.
 
-Beside data/tasks.py, which cannot be asked without importing torch: tests/front/test_data_commands.py holds them together.
+Beside data/tasks.py, which cannot be asked without importing torch:
+tests/front/test_data_commands.py holds them together.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ MNIST_FILES = (
 
 @dataclass(frozen=True)
 class Source:
-    """A task's files: in one of `folders`, for each of `needs` one of the names; no folders: it needs no files."""
+    """A task's files: in one of `folders`, for each of `needs` one of the names; no folders: it
+    needs no files.
+    """
 
     what: str
     folders: tuple[str, ...] = ()

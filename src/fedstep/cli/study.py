@@ -59,6 +59,7 @@ def register(commands: Any) -> None:
 
 def find_study(name: str) -> Path:
     """A study by path or by name."""
+    # a path that ends in .toml is never a name: a mistyped one is said to be missing, not unknown
     given = Path(name)
     if given.suffix == ".toml" or given.is_file():
         return given
@@ -157,6 +158,7 @@ def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     study = read_study(path, options.scale)
     prepare(study)  # a mistake is found before anything is written
     home = options.out or default_home(study)
+    # results are read by the file they were made with, even when the original has been changed
     copy = home / "study.toml"
     home.mkdir(parents=True, exist_ok=True)
     if copy.resolve() != path.resolve():

@@ -1,4 +1,6 @@
-"""`fedstep theory`: the constants of the theorems along a run, their hypotheses, and how far the bounds are."""
+"""`fedstep theory`: the constants of the theorems along a run, their hypotheses, and how far the
+bounds are.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def _print(terminal: Console, finding: Finding) -> None:
 
 
 def _table(grid: Grid) -> Table:
-    """The last column, and a first one of long names, are broken between words where the terminal is narrow."""
+    """The last column, and a first one of long names, are broken between words where the terminal
+    is narrow.
+    """
     table = Table(
         title=grid.title,
         title_justify="left",

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.paper.toy_figure import toy_figure
 
     check_rounds(options.rounds)
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # vectors of two numbers, and the same bits on every machine
     variants: dict[str, tuple[str, Mapping[str, Any]]] = {
         "literal": ("The algorithm as printed", toy.literal()),
         "authors": ("The authors' scripts", toy.authors()),

@@ -1,4 +1,6 @@
-"""What every executor is: something that runs the clients of a round, and that is closed when the run is over."""
+"""What every executor is: something that runs the clients of a round, and that is closed when the
+run is over.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from fedstep.execute.task import Task
 class Executor(ABC):
     """Who runs the clients of a round, and where.
 
-    Use it in a `with`, or close it, when the run is over. A closed executor can be called again: it takes up anew what it
-    needs.
+    Use it in a `with`, or close it, when the run is over. A closed executor can be called again: it
+    takes up anew what it needs.
     """
 
     @abstractmethod
@@ -32,15 +34,21 @@ class Executor(ABC):
         store: Store,
         probe: bool = False,
     ) -> Iterator[Update]:
-        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their gradients instead."""
+        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their
+        gradients instead.
+        """
 
     @property
     def cut(self) -> str:
-        """How the cohort is cut into updates. Bits depend on this, and on nothing else that an executor is."""
+        """How the cohort is cut into updates. Bits depend on this, and on nothing else that an
+        executor is.
+        """
         return repr(self)
 
     def close(self) -> None:
-        """Let go of what this executor holds besides memory of this process: nothing, where a leaf does not say otherwise."""
+        """Let go of what this executor holds besides memory of this process: nothing, where a leaf
+        does not say otherwise.
+        """
         return None
 
     def __enter__(self) -> Self:
@@ -51,7 +59,9 @@ class Executor(ABC):
 
 
 class Local(Executor):
-    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is run."""
+    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is
+    run.
+    """
 
     @abstractmethod
     def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
@@ -69,7 +79,9 @@ class Local(Executor):
         """One job; memories have the clients on their first axis, also in the update."""
 
     def one_of(self, workers: int) -> Local:
-        """This executor as each of several workers on one machine has it: with its share of what the machine can give."""
+        """This executor as each of several workers on one machine has it: with its share of what
+        the machine can give.
+        """
         return self
 
     def __call__(
@@ -81,6 +93,7 @@ class Local(Executor):
         probe: bool = False,
     ) -> Iterator[Update]:
         for clients in self.jobs(task, cohort):
+            # only the job: what the consumer of the updates raises is not the clients' fault
             with blame(clients, sent.round):
                 memory = store.load(task, sent, clients)
                 update = self.run(task, sent, clients, memory, probe)

@@ -11,25 +11,30 @@ from multiprocessing import parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-GRACE = 5.0  # seconds that a process has to end by itself before it is killed, and to be gone after that
+# seconds that a process has to end by itself before it is killed, and to be gone after that
+GRACE = 5.0
 PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """End this process when its parent ends, however that happens (Linux); called by a child that multiprocessing started."""
+    """End this process when its parent ends, however that happens (Linux); called by a child that
+    multiprocessing started.
+    """
     parent = parent_process()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    # The signal comes for deaths from now on only. A parent that died while this process was importing is no longer its
-    # parent, and nobody would ever end it.
+    # The signal comes for deaths from now on only. A parent that died while this process was
+    # importing is no longer its parent, and nobody would ever end it.
     if parent is not None and parent.pid != os.getppid():
         os._exit(1)
 
 
 def end_processes(processes: Sequence[BaseProcess], grace: float = GRACE) -> None:
-    """Wait until these processes have ended; those that take longer than `grace` seconds are killed.
+    """Wait until these processes have ended; those that take longer than `grace` seconds are
+    killed.
 
-    A process that another death has left waiting for a lock, or that is stopped, would never end by itself.
+    A process that another death has left waiting for a lock, or that is stopped, would never end by
+    itself.
     """
     for process in processes:
         process.join(grace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
 from fedstep.execute.base import Local
@@ -10,13 +12,28 @@ from fedstep.execute.sequential import Sequential
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
 
-# Milliseconds of a local step of one client, (fixed, a parameter): what dispatch costs, and what memory traffic costs.
-# Fitted to dense models of 1 to 217 thousand parameters, batches of 10 and 50, blocks of 16: `benchmarks/cost.py --quick`,
-# benchmarks/results/cost.md. The two lines meet at 83 thousand parameters.
-ALONE = (0.53, 5.0e-6)
-STACKED = (0.08, 10.4e-6)
-# Recurrent layers, attention and convolutions spend their time in kernels that gain little from stacking (LSTM: nothing; a
-# tiny CNN at batch 50: 1.1 times); dropout draws its masks client by client.
+
+@dataclass(frozen=True)
+class StepCost:
+    """Milliseconds of a local step of one client: what dispatch costs, and what memory traffic
+    costs.
+    """
+
+    fixed: float
+    per_parameter: float
+
+    def of(self, model: FlatModel) -> float:
+        return self.fixed + self.per_parameter * model.dim
+
+
+# Fitted to dense models of 1 to 217 thousand parameters, batches of 10 and
+# 50, blocks of 16: `benchmarks/cost.py --quick`, benchmarks/results/cost.md. The two lines meet at
+# 83 thousand parameters.
+ALONE = StepCost(0.53, 5.0e-6)
+STACKED = StepCost(0.08, 10.4e-6)
+# Recurrent layers, attention and convolutions spend their time in kernels that gain little from
+# stacking (LSTM: nothing; a tiny CNN at batch 50: 1.1 times); dropout draws its masks client by
+# client.
 KERNELS = (
     nn.modules.conv._ConvNd,
     nn.RNNBase,
@@ -26,10 +43,17 @@ KERNELS = (
 
 
 def choose(model: FlatModel) -> Local:
-    """Blocks of clients where a step of a stacked client is cheaper than one alone, one client at a time for the rest."""
-    if isinstance(model, ModuleModel) and any(
-        isinstance(m, KERNELS) for m in model.module.modules()
-    ):
+    """Blocks of clients where a step of a stacked client is cheaper than one alone, one client at a
+    time for the rest.
+    """
+    if _has_slow_kernels(model):
         return Sequential()
-    alone, stacked = (fixed + each * model.dim for fixed, each in (ALONE, STACKED))
-    return Cohort() if stacked < alone else Sequential()
+    if STACKED.of(model) < ALONE.of(model):
+        return Cohort()
+    return Sequential()
+
+
+def _has_slow_kernels(model: FlatModel) -> bool:
+    if not isinstance(model, ModuleModel):
+        return False
+    return any(isinstance(module, KERNELS) for module in model.module.modules())

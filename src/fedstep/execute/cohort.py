@@ -21,11 +21,13 @@ from fedstep.execute.task import Task
 
 @dataclass(frozen=True)
 class Cohort(Local):
-    """Run blocks of clients in lockstep: for small models, where one client alone leaves the machine idle.
+    """Run blocks of clients in lockstep: for small models, where one client alone leaves the
+    machine idle.
 
-    Batches of unequal size are padded with copies of a real sample and masked; a client that has fewer steps than its block
-    drops out of the block when it is done. Clients of a linear model with fewer samples than features work in the span of their
-    samples (models/dual.py) where that is less work, in blocks of clients of like size; `dual=False` keeps to the plain form.
+    Batches of unequal size are padded with copies of a real sample and masked; a client that has
+    fewer steps than its block drops out of the block when it is done. Clients of a linear model
+    with fewer samples than features work in the span of their samples (models/dual.py) where that
+    is less work, in blocks of clients of like size; `dual=False` keeps to the plain form.
     """
 
     block: int = 16
@@ -48,6 +50,7 @@ class Cohort(Local):
         # the rule is monotone in the size, so those whom the dual form pays come first
         in_dual_form = sum(dual_form_pays(task, size_of(client)) for client in clients)
         blocks = self._cut(clients[:in_dual_form]) + self._cut(clients[in_dual_form:])
+        # inside a block the order of the cohort, so that a block of all is the cohort itself
         place = {client: k for k, client in enumerate(cohort)}
         return [sorted(block, key=place.__getitem__) for block in blocks]
 
@@ -97,9 +100,12 @@ def _batches(
     probe: bool,
     dual: bool,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
-    """Batches in lockstep, of samples or of positions among the client's samples, and which clients are still at work."""
+    """Batches in lockstep, of samples or of positions among the client's samples, and which clients
+    are still at work.
+    """
     walk = Lockstep.of([task.positions(client, sent.round, probe) for client in clients])
     parts = pad_sequence([task.federation.parts[client] for client in clients], batch_first=True)
+    # in double precision, whatever the model's: a share is a weight of the exact number of samples
     shares = walk.sizes / samples.double().unsqueeze(-1)
     steps = torch.tensor(walk.lengths)
     for step, width in enumerate(walk.largest):

@@ -1,7 +1,8 @@
 """Jobs handed out to workers of any kind, and their updates in a fixed order.
 
-What is common to processes, actors of a cluster and whoever else can run a job: who gets which piece, in which order
-updates are given on, and what happens when a worker dies. What differs is a `Crew`.
+What is common to processes, actors of a cluster and whoever else can run a job: who gets which
+piece, in which order updates are given on, and what happens when a worker dies. What differs is a
+`Crew`.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class Crew(ABC, Generic[W]):
 
     @abstractmethod
     def answers(self, timeout: float) -> list[Answer[W]]:
-        """What has happened since the last call; waits until something has, for `timeout` seconds at most."""
+        """What has happened since the last call; waits until something has, for `timeout` seconds
+        at most.
+        """
 
     @abstractmethod
     def bury(self, worker: W) -> None:
@@ -141,11 +144,13 @@ def dispatch(
     store: Store,
     probe: bool = False,
 ) -> Iterator[Update]:
-    """The updates of a cohort, cut and ordered as the inner executor alone would, so that the bits are the same.
+    """The updates of a cohort, cut and ordered as the inner executor alone would, so that the bits
+    are the same.
 
-    Pieces are handed out with the most work first, the next to whoever is free. Work begins with the first worker that
-    has joined. When a worker dies another one is hired and the jobs begin anew, one by one, so that a job that kills
-    its workers is told from its neighbours: after three deaths its clients are named.
+    Pieces are handed out with the most work first, the next to whoever is free. Work begins with
+    the first worker that has joined. When a worker dies another one is hired and the jobs begin
+    anew, one by one, so that a job that kills its workers is told from its neighbours: after three
+    deaths its clients are named.
     """
     jobs = inner.jobs(task, cohort)
     if not jobs:
@@ -197,7 +202,7 @@ class _Round(Generic[W]):
         begun = perf_counter()
         busy_before = self.crew.busy
         self.crew.grow(len(self.jobs))
-        following = 0
+        following = 0  # the number of the job whose update comes next
         while following < len(self.jobs):
             self._hand_out()
             self._listen()
@@ -253,6 +258,7 @@ class _Round(Generic[W]):
         self.crew.free.append(answer.worker)
 
     def _died(self, answer: Died[W]) -> None:
+        # buried before anything is raised: a dead process still holds a pipe
         self.crew.dismiss(answer.worker)
         piece = self.at_work.pop(answer.worker, None)
         if piece is None:
@@ -269,10 +275,13 @@ class _Round(Generic[W]):
                     f"{named_clients(self.jobs[number])}: its worker died {LIVES} times "
                     f"({answer.reason}), out of memory? use fewer workers"
                 )
+        # one by one: the next death says which of them it was
         self.queue.extendleft([number] for number in piece.numbers)
 
     def _died_at_rest(self, answer: Died[W]) -> None:
-        """No job can be blamed; but workers that never get as far as a job must not be hired for ever."""
+        """No job can be blamed; but workers that never get as far as a job must not be hired for
+        ever.
+        """
         self.crew.deaths_at_rest += 1
         if self.crew.deaths_at_rest >= LIVES * self.crew.workers:
             raise InputError(

@@ -1,4 +1,6 @@
-"""When a client works in the span of its samples (models/dual.py), and the Gram matrices that it needs for it."""
+"""When a client works in the span of its samples (models/dual.py), and the Gram matrices that it
+needs for it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ LIMIT = 512 * 2**20  # bytes of Gram matrices on one machine; the least recently
 
 
 def dual_form_fits(task: Task) -> bool:
-    """Whether the dual form is the same algorithm: a linear model, and parts that need sums and inner products only."""
+    """Whether the dual form is the same algorithm: a linear model, and parts that need sums and
+    inner products only.
+    """
     return _model_fits(task) and _algorithm_fits(task)
 
 
@@ -53,8 +57,9 @@ def _algorithm_fits(task: Task) -> bool:
 def dual_form_pays(task: Task, n: int) -> bool:
     """Whether the dual form is less work for a client with n samples.
 
-    A round of K steps of b samples with m classes and p features costs K b 2 p m products in the plain form. In the dual form
-    it is K b n m, and n p (2 m + n / 2) for the logits, the way back and the Gram matrix.
+    A round of K steps of b samples with m classes and p features costs K b 2 p m products in the
+    plain form. In the dual form it is K b n m, and n p (2 m + n / 2) for the logits, the way back
+    and the Gram matrix.
     """
     assert isinstance(task.model, ModuleModel)
     classes, features = task.model.layer_shape
@@ -68,7 +73,8 @@ def dual_form_pays(task: Task, n: int) -> bool:
 
 @dataclass
 class GramCache:
-    """Gram matrices of the clients met so far. A matrix is made from its client alone: the bits do not depend on the block.
+    """Gram matrices of the clients met so far. A matrix is made from its client alone: the bits do
+    not depend on the block.
 
     A copy that is pickled is empty: matrices are cheaper to make anew than to send.
     """

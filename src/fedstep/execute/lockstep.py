@@ -12,10 +12,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 @dataclass(frozen=True)
 class Lockstep:
-    """What a block of clients walks through in a round: clients on the first axis, steps on the second.
+    """What a block of clients walks through in a round: clients on the first axis, steps on the
+    second.
 
-    Batches of unequal size are padded with copies of their first sample; a client with fewer steps than the others has
-    batches of size 0 at the end.
+    Batches of unequal size are padded with copies of their first sample; a client with fewer steps
+    than the others has batches of size 0 at the end.
     """
 
     positions: Tensor  # (C, K, B) among the client's own samples
@@ -41,6 +42,7 @@ class Lockstep:
 
     def at_work(self, step: int) -> Tensor | None:
         """The rows of the clients that have a batch in this step; None: all of them."""
+        # None and not all rows: most steps are like that, and copies of the state are saved
         if step < min(self.lengths):
             return None
         return torch.tensor([row for row, length in enumerate(self.lengths) if step < length])
@@ -48,6 +50,7 @@ class Lockstep:
     def mask(self, step: int, rows: Tensor) -> Tensor | None:
         """Which samples are real; None: all of them."""
         width = self.largest[step]
+        # without a mask a model may take its plain loss, which is faster
         if self.smallest[step] == width:
             return None
         return torch.arange(width) < self.sizes[rows, step, None]
@@ -63,6 +66,8 @@ def _table(plan: Sequence[Tensor], width: int) -> Tensor:
         return torch.zeros(0, width, dtype=torch.int64)
     sizes = _sizes(plan)
     column = torch.arange(width)
+    # a copy of a real sample: zeros could make a loss or a layer infinite before the mask is
+    # applied
     first = (sizes.cumsum(0) - sizes).unsqueeze(-1)
     real = column < sizes.unsqueeze(-1)
     inside = torch.where(real, first + column, first)
@@ -74,5 +79,6 @@ def _extremes(sizes: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if sizes.shape[1] == 0:
         return (), ()
     largest = sizes.amax(0)
+    # size 0 is no batch but a client that is done: it must not count as the smallest
     smallest = torch.where(sizes > 0, sizes, sizes.max()).amin(0)
     return tuple(largest.tolist()), tuple(smallest.tolist())

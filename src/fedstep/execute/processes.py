@@ -38,7 +38,9 @@ from fedstep.execute.wire import Message, pack_message, receive, send, unpack_me
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread inside: the same bits on machines of every size, and what `workers` of them would use each."""
+    """One torch thread inside: the same bits on machines of every size, and what `workers` of them
+    would use each.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -49,12 +51,14 @@ def one_thread() -> Iterator[None]:
 
 @dataclass
 class Processes(Executor):
-    """Run another executor's jobs in `workers` processes, the largest jobs first, whoever is free taking the next.
+    """Run another executor's jobs in `workers` processes, the largest jobs first, whoever is free
+    taking the next.
 
-    The jobs are cut and their updates summed exactly as the executor alone does it, so the bits are the same. Data are shared
-    through the fork, what the server sends through shared memory; updates come back through a pipe. A worker that dies is
-    replaced and its job begun anew. There are never more processes than jobs. Close it, or use it in a `with`, when the
-    run is over. After `patience` seconds without an answer a line says who is being waited for.
+    The jobs are cut and their updates summed exactly as the executor alone does it, so the bits are
+    the same. Data are shared through the fork, what the server sends through shared memory; updates
+    come back through a pipe. A worker that dies is replaced and its job begun anew. There are never
+    more processes than jobs. Close it, or use it in a `with`, when the run is over. After
+    `patience` seconds without an answer a line says who is being waited for.
     """
 
     inner: Local
@@ -100,7 +104,9 @@ class Processes(Executor):
             self.crew = None
 
     def _crew_for(self, task: Task, sent: Broadcast) -> ProcessCrew:
-        """The crew of this task. Workers know the task from their fork: another task needs other workers."""
+        """The crew of this task. Workers know the task from their fork: another task needs other
+        workers.
+        """
         if self.crew is None or self.crew.task is not task or not self.crew.broadcast.fits(sent):
             self.close()
             self.crew = ProcessCrew(task, self.inner, self.workers, sent, self.patience)

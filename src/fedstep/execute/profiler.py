@@ -1,4 +1,4 @@
-"""Where a round's time goes: hooks around the parts of a run, and a profiler that measures there."""
+"""Where a round's time goes: hooks around the parts of a run, and what measures there."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ _NOTHING = nullcontext()  # one for all: the hooks lie on the path of every batc
 
 
 class Profiler:
-    """The hooks that a run offers. This one measures nothing and costs nothing; a leaf overrides what it wants to see.
+    """The hooks that a run offers. This one measures nothing and costs nothing; a leaf overrides
+    what it wants to see.
 
-    A hook may look and count. It must not change a number: profile on or off, the bits are the same.
+    A hook may look and count. It must not change a number: profile on or off, the bits are the
+    same.
     """
 
     def charge(self, kind: Kind) -> AbstractContextManager[None]:
@@ -81,7 +83,8 @@ class TimeProfiler(Profiler):
                 self._open[-1].since = perf_counter()  # the outer charge goes on from here
 
     def job(self) -> AbstractContextManager[None]:
-        # what a client does besides passes and data is its updates: directions, conditions, moves, messages
+        # what a client does besides passes and data is its updates: directions, conditions, moves,
+        # messages
         return self.charge("update")
 
     def wrap_algorithm(self, algorithm: Algorithm) -> Algorithm:
@@ -118,7 +121,7 @@ class TimedOracle(Oracle):
     """An oracle; what it does besides forward passes is the backward pass."""
 
     inner: Oracle
-    profiler: Profiler = field(compare=False)
+    profiler: Profiler = field(compare=False)  # two oracles are the same, whoever looks at them
 
     @property
     def intrinsic(self) -> bool:  # type: ignore[override]
@@ -145,10 +148,12 @@ class TimedForward:
     profiler: Profiler
 
     def __getattr__(self, name: str) -> Any:
-        # parts ask models for more than `Forward` has (`samples`, `dim`): all but the passes is the model's own
+        # parts ask models for more than `Forward` has (`samples`, `dim`): all but the passes is the
+        # model's own
         return getattr(self.inner, name)
 
     def __call__(self, x: Vec, batch: Batch) -> Output:
+        # a step needs the graph of its one pass, a search only the values of its trials
         kind: Kind = "forward"
         if not torch.is_grad_enabled():
             kind = "trials"

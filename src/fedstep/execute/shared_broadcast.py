@@ -12,7 +12,9 @@ from fedstep.core.vec import prefixed, under
 
 
 class SharedBroadcast:
-    """What the server sends, in memory that the processes forked later share: written once a round, read by all."""
+    """What the server sends, in memory that the processes forked later share: written once a round,
+    read by all.
+    """
 
     def __init__(self, sent: Broadcast) -> None:
         self.fields = {name: _shared(value) for name, value in _named(sent).items()}
@@ -22,6 +24,7 @@ class SharedBroadcast:
         return _form(_named(sent)) == _form(self.fields)
 
     def write(self, sent: Broadcast) -> None:
+        # workers read only while they are at a piece, and pieces are given out after this
         for name, value in _named(sent).items():
             self.fields[name].copy_(value)
 

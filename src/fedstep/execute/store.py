@@ -31,18 +31,26 @@ class Store:
     memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)
 
     def load(self, task: Task, sent: Broadcast, clients: Sequence[int]) -> dict[str, Tensor]:
-        """Memories of some clients, stacked; a client without one gets the algorithm's first memory."""
+        """Memories of some clients, stacked; a client without one gets the algorithm's first
+        memory.
+        """
         fresh = task.algorithm.memory_init(sent.x)
         if not fresh:
             return {}
-        each = [self.get(c) or fresh for c in clients]
-        return {name: torch.stack([m[name] for m in each]) for name in fresh}
+        each = [self.get(client) or fresh for client in clients]
+        stacked = {}
+        for name in fresh:
+            stacked[name] = torch.stack([memory[name] for memory in each])
+        return stacked
 
     def save(self, clients: Sequence[int], memory: State) -> None:
         """Keep the memories of some clients, stacked."""
-        if memory:
-            for row, client in enumerate(clients):
-                self.put(client, {name: value[row].clone() for name, value in memory.items()})
+        if not memory:
+            return
+        for row, client in enumerate(clients):
+            # a view would keep the memories of the whole block alive
+            one = {name: value[row].clone() for name, value in memory.items()}
+            self.put(client, one)
 
     def get(self, client: int) -> Mapping[str, Tensor] | None:
         """One client's memory."""
@@ -57,22 +65,27 @@ class Store:
         yield from self.memories.items()
 
     def index(self) -> dict[int, int]:
-        """For each client the version of its memory that lies in files; none here, a checkpoint holds the memories itself."""
+        """For each client the version of its memory that lies in files; none here, a checkpoint
+        holds the memories itself.
+        """
         return {}
 
     def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
         """Forget versions in files that none of these indices names."""
 
     def flush(self) -> None:
-        """Bring to the disk what lies in files: a checkpoint that names a version may only be written after it."""
+        """Bring to the disk what lies in files: a checkpoint that names a version may only be
+        written after it.
+        """
 
 
 @dataclass
 class DiskStore(Store):
     """Memories in files, one a client and version: `memories/CLIENT.VERSION.safetensors`.
 
-    In this process there is one number a client. A version is never changed, so a checkpoint need only write down which
-    versions it means (`index`); what no checkpoint means any more is deleted (`keep_only`).
+    In this process there is one number a client. A version is never changed, so a checkpoint need
+    only write down which versions it means (`index`); what no checkpoint means any more is deleted
+    (`keep_only`).
     """
 
     folder: Path = Path("memories")
@@ -89,7 +102,8 @@ class DiskStore(Store):
             return safetensors.torch.load_file(path)
         except (OSError, SafetensorError) as error:
             raise InputError(
-                f"{path}: the memory of client {client} cannot be read ({error}); begin the run anew"
+                f"{path}: the memory of client {client} cannot be read ({error}); "
+                "begin the run anew"
             ) from None
 
     def put(self, client: int, memory: dict[str, Tensor]) -> None:
@@ -98,10 +112,9 @@ class DiskStore(Store):
         path = self._file(client, version)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        safetensors.torch.save_file(
-            {name: t.detach().contiguous() for name, t in memory.items()}, part
-        )
-        part.replace(path)
+        fields = {name: value.detach().contiguous() for name, value in memory.items()}
+        safetensors.torch.save_file(fields, part)
+        part.replace(path)  # a file of this name is whole, or not there
         self.versions[client] = version
         self._unflushed.add(path)
         if not self.history:
@@ -115,9 +128,10 @@ class DiskStore(Store):
         return dict(self.versions)
 
     def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
-        meant = {
-            self._file(client, version) for index in indices for client, version in index.items()
-        }
+        meant = set()
+        for index in indices:
+            for client, version in index.items():
+                meant.add(self._file(client, version))
         for path in self.folder.rglob("*.safetensors"):
             if path not in meant:
                 self._forget(path)
@@ -133,6 +147,7 @@ class DiskStore(Store):
         self._unflushed.discard(path)
 
     def _file(self, client: int, version: int) -> Path:
+        # 256 folders: directories of many thousand files are slow on some file systems
         return self.folder / f"{client % 256:02x}" / f"{client}.{version}.safetensors"
 
 

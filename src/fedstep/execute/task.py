@@ -28,6 +28,7 @@ class Task:
     profiler: Profiler = field(default=Profiler(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        # here, once: what cannot work together is refused before the first round
         suited = self.algorithm.suited(self.model, TargetKind.of(self.federation.fields[-1]))
         object.__setattr__(self, "algorithm", suited)
         if suited.correction.embeds:
@@ -39,8 +40,11 @@ class Task:
         return [part[index] for index in self.positions(client, round, probe)]
 
     def positions(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
-        """A client's batches of a round as positions among its own samples; a probe walks once through all of them."""
+        """A client's batches of a round as positions among its own samples; a probe walks once
+        through all of them.
+        """
         plan = self.plan
+        # a probe is of the whole function of a client: every sample counts once, in any order
         if probe:
             plan = Plan(self.plan.batch, steps=None, epochs=1, order=InOrder())
         with self.profiler.charge("data"):
@@ -76,7 +80,8 @@ class Task:
         like: Tensor,
         steps: Tensor,
     ) -> Batch:
-        """A batch without its inputs: positions among the clients' samples, the clients' rows in their block, targets.
+        """A batch without its inputs: positions among the clients' samples, the clients' rows in
+        their block, targets.
 
         For models in which nothing is random, so the seeds are zeros.
         """

@@ -1,4 +1,6 @@
-"""Messages between the processes of one run: plain bytes, so that nothing is left behind in shared memory."""
+"""Messages between the processes of one run: plain bytes, so that nothing is left behind in shared
+memory.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SMALL = 4096  # bytes below which a tensor goes with the text of the message: a buffer costs two system calls
+# bytes below which a tensor goes with the text of the message: a buffer costs two system calls
+SMALL = 4096
 
 
 @dataclass(frozen=True)
 class Message:
-    """A pickled message, and beside it the memory of its large tensors, which is never copied into the text."""
+    """A pickled message, and beside it the memory of its large tensors, which is never copied into
+    the text.
+    """
 
     text: bytes
     buffers: Sequence[pickle.PickleBuffer | bytearray]
@@ -33,7 +38,9 @@ def pack_message(value: Any) -> Message:
 
 
 def unpack_message(message: Message) -> Any:
-    """The value again. Its tensors live in the buffers of the message: unpack_message it once, then forget it."""
+    """The value again. Its tensors live in the buffers of the message: take it out once, then
+    forget the message.
+    """
     return pickle.loads(message.text, buffers=message.buffers)
 
 
@@ -48,7 +55,9 @@ def send(pipe: Connection, message: Message) -> None:
 
 
 def receive(pipe: Connection) -> Message:
-    """The next message of a pipe; EOFError or OSError where the other end is gone, also in the middle of it."""
+    """The next message of a pipe; EOFError or OSError where the other end is gone, also in the
+    middle of it.
+    """
     sizes = pickle.loads(pipe.recv_bytes())
     text = pipe.recv_bytes()
     buffers = []
@@ -69,7 +78,8 @@ class _Pickler(pickle.Pickler):
         shape = tuple(value.shape)
         if flat.numel() == 0:
             return _tensor, (b"", value.dtype, shape)
-        # as bytes, because bfloat16 has no numpy form; Any, because numpy's types do not say that it has a buffer
+        # as bytes, because bfloat16 has no numpy form; Any, because numpy's types do not say that
+        # it has a buffer
         data: Any = flat.view(torch.uint8).numpy()
         if data.nbytes < SMALL:
             return _tensor, (data.tobytes(), value.dtype, shape)
