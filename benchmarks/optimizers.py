@@ -22,8 +22,8 @@ from fedstep.local.preconditioned import Adam, Preconditioned
 from fedstep.optim import Armijo, Searching, lean_search
 from rivals import DoG, Prodigy, ScheduleFreeSGD
 
-SGD_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-ADAMW_GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+SGD_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+ADAMW_GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 TUNING_SEED = 100
 
 
