@@ -1,4 +1,6 @@
-"""Server state and clients' memories on disk: safetensors, described and sealed in JSON; the last two are kept."""
+"""Server state and clients' memories on disk: safetensors, described and sealed in JSON; the last
+two are kept.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def save(folder: Path, server: Server, store: Store, journal: JournalMark | None
     tensors = server_tensors(server)
     index = store.index()
     if index:
-        # the memories are files of their own: they must be on the disk before the checkpoint that means them
+        # the memories are files of their own: they must be on the disk before the
+        # checkpoint that means them
         store.flush()
         tensors["index"] = torch.tensor(sorted(index.items()))
     else:

@@ -43,12 +43,14 @@ class FolderClaim:
     def check(self) -> None:
         """Refuse to go on where another process has taken the folder.
 
-        Some network file systems grant a lock to two machines at once, without an error: the file beside it tells.
+        Some network file systems grant a lock to two machines at once, without an error: the file
+        beside it tells.
         """
         holder = _read_owner(self.folder)
         if holder is not None and holder != self.owner:
             raise InputError(
-                f"{self.folder}: another process{_named(holder)} has taken over this run; this one stops"
+                f"{self.folder}: another process{_named(holder)} has taken over this run; "
+                "this one stops"
             )
 
 
@@ -56,8 +58,8 @@ class FolderClaim:
 def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
     """Hold the folder's lock inside; a second process is refused after `patience` seconds.
 
-    The system frees the lock when the holder dies. The lock file stays: removing it would let two processes lock two files
-    of the same name.
+    The system frees the lock when the holder dies. The lock file stays: removing it would let two
+    processes lock two files of the same name.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""One run in one folder, from the last checkpoint to the finished mark: for `fit(out=...)` and for studies.
+"""One run in one folder, from the last checkpoint to the finished mark: for `fit(out=...)` and for
+studies.
 
 with opened(folder) as run:                      # claim: one process a folder
     if not run.is_finished(rounds):
@@ -65,7 +66,10 @@ def opened(folder: Path, patience: float = 0.0) -> Iterator[RunFolder]:
 
 @dataclass
 class RunFolder:
-    """A folder that this process holds. `notes` has a line for everything odd that was met, and mended."""
+    """A folder that this process holds.
+
+    `notes` has a line for everything odd that was met, and mended.
+    """
 
     path: Path
     claim: FolderClaim
@@ -77,7 +81,10 @@ class RunFolder:
         self._journal = Journal(self.path / JOURNAL)
 
     def is_finished(self, rounds: int) -> bool:
-        """Whether nothing is left to do. A finished run that was damaged since begins anew, and a note says so."""
+        """Whether nothing is left to do.
+
+        A finished run that was damaged since begins anew, and a note says so.
+        """
         try:
             finished = check_finished(self.path, rounds)
         except InputError as error:
@@ -93,7 +100,8 @@ class RunFolder:
     def identify(self, identity: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
         """Write what the run is, or refuse the folder of another run.
 
-        `identity` is what decides the numbers; `about` is worth knowing. Returns both, as spec.json holds them.
+        `identity` is what decides the numbers; `about` is worth knowing. Returns both, as
+        spec.json holds them.
         """
         path = self.path / SPEC
         fields = {**identity, **about, "versions": program_versions()}
@@ -109,7 +117,8 @@ class RunFolder:
         if changed or not common:
             raise InputError(
                 f"{self.path}: it holds the results of another run "
-                f"(not the same: {', '.join(changed or wanted)}); choose another directory or remove it"
+                f"(not the same: {', '.join(changed or wanted)}); "
+                "choose another directory or remove it"
             )
         self._note_other_torch(before)
         return before
@@ -123,7 +132,8 @@ class RunFolder:
     ) -> Server:
         """Do the rounds that are missing, write the model and set the finished mark.
 
-        `watch` is given the rounds as they come and passes them on; what it raises interrupts the run.
+        `watch` is given the rounds as they come and passes them on; what it raises interrupts the
+        run.
         """
         server, store = self._resume(simulation, until)
         # a run that was killed after its last round has none left: the server is the one restored
@@ -176,6 +186,7 @@ class RunFolder:
         return checkpoint.server_from(tensors, mark.rounds, mark.horizon)
 
     def _resume(self, simulation: Simulation, until: int) -> tuple[Server, Store]:
+        # rows are about to change: a mark that speaks of the old ones would call them damaged
         (self.path / DONE).unlink(missing_ok=True)
         restored = checkpoint.restore(self.path)
         if restored is None:
@@ -202,7 +213,8 @@ class RunFolder:
     def _refuse_other_layout(self) -> None:
         if (self.path / "run.json").exists():
             raise InputError(
-                f"{self.path}: it holds the results of another run, of an older version of fedstep; "
+                f"{self.path}: it holds the results of another run, "
+                "of an older version of fedstep; "
                 "choose another directory or remove it"
             )
 

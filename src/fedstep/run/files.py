@@ -1,4 +1,7 @@
-"""Results on disk: safetensors and JSON, written whole or not at all, with checksums. Reading needs no torch."""
+"""Results on disk: safetensors and JSON, written whole or not at all, with checksums.
+
+Reading needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ CHECKSUM = "checksum"  # the field of a sealed file that is computed from all ot
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write to a neighbour, flush it to the disk, then rename: a crash leaves the old file or the new one."""
+    """Write to a neighbour, flush it to the disk, then rename: a crash leaves the old file or the
+    new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
@@ -63,7 +68,10 @@ def write_sealed(path: Path, fields: Mapping[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """The fields of a sealed file; one that is damaged is refused. Older files have no seal and are believed."""
+    """The fields of a sealed file; one that is damaged is refused.
+
+    Older files have no seal and are believed.
+    """
     try:
         fields = json.loads(path.read_text())
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -88,7 +96,9 @@ def file_sha256(path: Path) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names of a folder to the disk: a rename may otherwise come after what was done later."""
+    """Bring the names of a folder to the disk: a rename may otherwise come after what was done
+    later.
+    """
     if sys.platform == "win32":
         return  # a directory cannot be opened there
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,6 @@
-"""What decides the numbers of a run: equal identities give equal bits, whoever runs it, and however often it is interrupted."""
+"""What decides the numbers of a run: equal identities give equal bits, whoever runs it, and
+however often it is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def identity(simulation: Simulation, rounds: int) -> dict[str, Any]:
     """The settings of a run without its data.
 
-    Of the executor only the cut: the same jobs in one process, in several or on a cluster give the same bits.
+    Of the executor only the cut: the same jobs in one process, in several or on a cluster give the
+    same bits.
     """
     task = simulation.task
     sizes = task.federation.sizes.tolist()

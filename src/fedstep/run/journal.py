@@ -18,7 +18,9 @@ BEGIN_ANEW = "remove the run's folder to begin it anew"
 
 @dataclass(frozen=True)
 class JournalMark:
-    """How long a journal was at some moment, and the hash of what it held: a checkpoint means that part of it."""
+    """How long a journal was at some moment, and the hash of what it held: a checkpoint means
+    that part of it.
+    """
 
     bytes: int
     sha256: str

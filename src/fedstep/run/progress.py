@@ -46,7 +46,10 @@ def metric_text(value: float) -> str:
 def show(
     rounds: Iterable[tuple[T, RoundReport]], total: int, name: str
 ) -> Iterator[tuple[T, RoundReport]]:
-    """Pass the rounds through, telling how far they are; about twenty lines where there is no terminal."""
+    """Pass the rounds through, telling how far they are.
+
+    About twenty lines where there is no terminal.
+    """
     terminal = console(stderr=True)
     if not terminal.is_terminal:
         for state, row in rounds:

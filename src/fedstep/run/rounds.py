@@ -1,4 +1,7 @@
-"""The one loop over rounds. It asks for work and is told the sum; who does the work it does not know."""
+"""The one loop over rounds.
+
+It asks for work and is told the sum; who does the work it does not know.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ class RoundPlan:
         return self.sampling(len(self.sample_counts), self.per_round, self.seed, round)
 
     def others(self, round: int) -> list[int]:
-        """A second sample of clients, independent of the cohort: corrections that ask others probe them."""
+        """A second sample of clients, independent of the cohort: corrections that ask others
+        probe them.
+        """
         seed = key(self.seed, "probe")
         return self.sampling(len(self.sample_counts), self.per_round, seed, round)
 
@@ -43,7 +48,9 @@ class RoundPlan:
 
 @dataclass(frozen=True)
 class WorkRequest:
-    """Clients that are to work, and what they are sent; `probe`: their gradients are wanted instead of their deltas."""
+    """Clients that are to work, and what they are sent; `probe`: their gradients are wanted
+    instead of their deltas.
+    """
 
     cohort: tuple[int, ...]
     sent: Broadcast
@@ -52,7 +59,10 @@ class WorkRequest:
 
 @dataclass(frozen=True)
 class CohortResult:
-    """What the clients of a request did: one sum, and traces of a few numbers a step. No single delta is kept."""
+    """What the clients of a request did: one sum, and traces of a few numbers a step.
+
+    No single delta is kept.
+    """
 
     total: Aggregate
     traces: tuple[Trace, ...]
@@ -76,8 +86,8 @@ ProbeEvents = Generator[WorkRequest, CohortResult | None, CohortResult]
 def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
     """Rounds server.round + 1 to `until`.
 
-    Every `WorkRequest` is answered by sending its `CohortResult`; a `RoundDone` is answered by `None` (or `next`). From the
-    server of any `RoundDone` this generator goes on to the same bits.
+    Every `WorkRequest` is answered by sending its `CohortResult`; a `RoundDone` is answered by
+    `None` (or `next`). From the server of any `RoundDone` this generator goes on to the same bits.
     """
     algorithm = plan.algorithm
     weight_of_all = plan.weight_of_all()
@@ -87,7 +97,8 @@ def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
         probes: tuple[CohortResult, ...] = ()
         if algorithm.correction.probes:
             probes = yield from _probe(plan, server, cohort)
-            # only the first sample counts for what the server learns: the second asks the cohort for its own sake
+            # only the first sample counts for what the server learns: the second asks
+            # the cohort for its own sake
             server = algorithm.inform(server, probes[0].total)
         sent = algorithm.broadcast(server)
         result = yield from _ask(WorkRequest(tuple(cohort), sent))
@@ -99,7 +110,9 @@ def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
 def _probe(
     plan: RoundPlan, server: Server, cohort: list[int]
 ) -> Generator[WorkRequest, CohortResult | None, tuple[CohortResult, ...]]:
-    """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort for its own."""
+    """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort
+    for its own.
+    """
     sent = plan.algorithm.broadcast(server)
     if not plan.algorithm.correction.asks_others:
         result = yield from _ask(WorkRequest(tuple(cohort), sent, probe=True))
@@ -126,7 +139,8 @@ def fold(
 ) -> CohortResult:
     """Sum updates as they arrive, from left to right; `charge` is entered around every addition.
 
-    A delta is as large as the model, so at most the sum and the update at hand are alive, however many clients there are.
+    A delta is as large as the model, so only the sum, the update at hand and the one before it are
+    alive, however many clients there are.
     """
     total: Aggregate | None = None
     traces: list[Trace] = []

@@ -18,9 +18,13 @@ LOCK = "lock"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new folder that is deleted at the end. What killed processes left behind is deleted first."""
+    """A new folder that is deleted at the end.
+
+    What killed processes left behind is deleted first.
+    """
     parent = Path(tempfile.gettempdir())
-    # held while folders are made and cleared: a new folder must not be taken for a stale one before it is locked
+    # held while folders are made and cleared: a new folder must not be taken for a stale one
+    # before it is locked
     with FileLock(parent / f"{PREFIX}{_user()}.lock"):
         for folder in parent.glob(f"{PREFIX}{_user()}-*"):
             _remove_stale(folder)

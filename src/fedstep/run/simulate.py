@@ -43,7 +43,8 @@ class Simulation:
         population = len(self.task.federation)
         if not 1 <= self.per_round <= population:
             raise InputError(
-                f"per_round={self.per_round}: there are {population} clients; give 1 to {population}"
+                f"per_round={self.per_round}: there are {population} clients; "
+                f"give 1 to {population}"
             )
         if self.every < 1:
             raise InputError(f"every={self.every}: evaluate every 1 or more rounds")
@@ -66,7 +67,9 @@ class Simulation:
         return self.task.algorithm.init(self.task.model.init(), rounds)
 
     def run(self, server: Server, store: Store, until: int) -> Iterator[tuple[Server, RoundReport]]:
-        """Rounds server.round + 1 to `until`; each yield is a state from which `run` goes on to the same bits."""
+        """Rounds server.round + 1 to `until`; each yield is a state from which `run` goes on to
+        the same bits.
+        """
         model = self.task.model.evaluating()
         events = rounds(self._plan(), server, until)
         event = next(events, None)

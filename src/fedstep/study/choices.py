@@ -12,7 +12,9 @@ from fedstep.core.errors import InputError
 
 @dataclass(frozen=True)
 class Choice:
-    """What tuning chose for a method and what it spent: rounds are those of all grid points together."""
+    """What tuning chose for a method and what it spent: rounds are those of all grid points
+    together.
+    """
 
     label: str
     spec: str

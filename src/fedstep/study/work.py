@@ -57,7 +57,9 @@ def folder_of(run: Job, home: Path) -> Path:
 
 
 def finished(run: Job, home: Path) -> bool:
-    """Whether there is nothing left to do; a finished run that was damaged since is to be done again."""
+    """Whether there is nothing left to do; a finished run that was damaged since is to be done
+    again.
+    """
     try:
         return check_finished(folder_of(run, home), run.setting.rounds)
     except InputError:
@@ -158,7 +160,8 @@ def work(
 ) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged files.
 
-    `patience`: seconds to wait for another process that holds the run, such as one that is dying on another machine.
+    `patience`: seconds to wait for another process that holds the run, such as one that is dying
+    on another machine.
     """
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
     with opened(folder_of(run, home), patience) as folder:
@@ -216,6 +219,7 @@ def _manifest(
     """What decides the numbers, and what else is worth knowing."""
     split = dealt.split
     sizes = split.federation.sizes.tolist()
+    # the samples too: a run that goes on over changed data would be neither run
     identity = {
         "digest": run.digest,  # of setting, method and seed
         "partition": split.digest,

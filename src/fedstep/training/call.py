@@ -182,11 +182,13 @@ class _Training:
             **data_identity(self.simulation),
             "loss": self.loss,
         }
+        # before asking whether it is finished: the finished run of somebody else is not ours
         settings = folder.identify(run_identity, about={"method": self.name})
         page = folder.path / REPORT
         if folder.is_finished(self.rounds):
             server = folder.finished_server()
         else:
+            # a page of the run before it was damaged, or of a call that was interrupted
             page.unlink(missing_ok=True)
             server = folder.complete(
                 self.simulation,
