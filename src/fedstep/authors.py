@@ -95,7 +95,16 @@ def fedprox_exp(
     clip: float = 10.0,
 ) -> Algorithm:
     """FedProx clients with extrapolation: the curves labelled FedExProx in the paper."""
-    return _extrapolated(fedprox(step, mu, decay, weight_decay, clip), eps)
+    return _extrapolated(
+        fedprox(
+            step,
+            mu,
+            decay,
+            weight_decay,
+            clip,
+        ),
+        eps,
+    )
 
 
 def fedadagrad(
@@ -132,7 +141,16 @@ def fedsls(
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedSLS of the program: the SLS optimiser with its defaults, made anew every round."""
-    return _searching(Armijo(c), start, shrink, reset, trials, failure, None, server_step)
+    return _searching(
+        Armijo(c),
+        start,
+        shrink,
+        reset,
+        trials,
+        failure,
+        None,
+        server_step,
+    )
 
 
 def fedexpsls(
@@ -145,7 +163,17 @@ def fedexpsls(
     eps: float = 1e-3,
 ) -> Algorithm:
     """FedExpSLS of the program."""
-    return _extrapolated(fedsls(c, start, shrink, reset, trials, failure), eps)
+    return _extrapolated(
+        fedsls(
+            c,
+            start,
+            shrink,
+            reset,
+            trials,
+            failure,
+        ),
+        eps,
+    )
 
 
 def fedsls_goldstein(
@@ -170,7 +198,16 @@ def fedsls_goldstein(
         cap=max_step,
         floor=1e-8,
     )
-    return _searching(Goldstein(c), start, shrink, reset, trials, failure, factors, server_step)
+    return _searching(
+        Goldstein(c),
+        start,
+        shrink,
+        reset,
+        trials,
+        failure,
+        factors,
+        server_step,
+    )
 
 
 def fedexpsls_goldstein(
@@ -186,7 +223,17 @@ def fedexpsls_goldstein(
 ) -> Algorithm:
     """FedExpSLS of the program with the SLS optimiser's Goldstein conditions."""
     return _extrapolated(
-        fedsls_goldstein(c, start, shrink, grow, max_step, reset, trials, failure), eps
+        fedsls_goldstein(
+            c,
+            start,
+            shrink,
+            grow,
+            max_step,
+            reset,
+            trials,
+            failure,
+        ),
+        eps,
     )
 
 
@@ -225,7 +272,12 @@ def delta_sgd(
 
     Its server takes the plain mean of the clients' models, all counting the same.
     """
-    step = ProgramSecantStep(start, amplifier, damping, eps)
+    step = ProgramSecantStep(
+        start,
+        amplifier,
+        damping,
+        eps,
+    )
     return Algorithm(LocalSolver(step), Step(1.0))
 
 
@@ -251,7 +303,11 @@ def _searching(
         slack=0.0,  # it compares losses as they are rounded
         proposal=proposal,
     )
-    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
+    return Algorithm(
+        LocalSolver(search),
+        Step(server_step),
+        weighting=BySamples(),
+    )
 
 
 def _extrapolated(clients: Algorithm, eps: float) -> Algorithm:
@@ -297,7 +353,16 @@ def scaffold(
 
     Option II, c weighted by samples over all clients, the tilted gradient clipped.
     """
-    return replace(fedavg(step, decay, weight_decay, clip, server_step), correction=MeanControl())
+    return replace(
+        fedavg(
+            step,
+            decay,
+            weight_decay,
+            clip,
+            server_step,
+        ),
+        correction=MeanControl(),
+    )
 
 
 def scaffold_exp(
@@ -308,4 +373,12 @@ def scaffold_exp(
     clip: float = 10.0,
 ) -> Algorithm:
     """SCAFFOLD clients with extrapolation, of the FedExP program."""
-    return _extrapolated(scaffold(step, decay, weight_decay, clip), eps)
+    return _extrapolated(
+        scaffold(
+            step,
+            decay,
+            weight_decay,
+            clip,
+        ),
+        eps,
+    )

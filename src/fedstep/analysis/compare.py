@@ -36,7 +36,12 @@ def compare(
 
     The target is 95 % of the best mean score unless given, the reference the best method.
     """
-    return compare_groups(results.groups, results.study.setting.rounds, target, reference)
+    return compare_groups(
+        results.groups,
+        results.study.setting.rounds,
+        target,
+        reference,
+    )
 
 
 def compare_groups(
@@ -62,8 +67,21 @@ def compare_groups(
         gap: Difference | None = None
         if group.label != reference:
             gap = difference(scores[group.label], scores[reference])
-        methods.append(summarise(group, metric, target, rounds, gap))
-    return Comparison(tuple(methods), target, reference, metric)
+        methods.append(
+            summarise(
+                group,
+                metric,
+                target,
+                rounds,
+                gap,
+            )
+        )
+    return Comparison(
+        tuple(methods),
+        target,
+        reference,
+        metric,
+    )
 
 
 def near(value: float, metric: MetricInfo) -> float:

@@ -72,19 +72,37 @@ def by_megabytes(run: Run) -> list[float]:
     return [size / 1e6 for size in run.bytes]
 
 
-def mean_band(group: Group, y: Column, x: Column = by_round) -> Curve:
+def mean_band(
+    group: Group,
+    y: Column,
+    x: Column = by_round,
+) -> Curve:
     """Mean over seeds and one sample deviation either side.
 
     The x of a point too is a mean, as costs differ between seeds.
     """
-    return _over_seeds(group, y, x, _mean_and_deviation)
+    return _over_seeds(
+        group,
+        y,
+        x,
+        _mean_and_deviation,
+    )
 
 
-def median_range(group: Group, y: Column, x: Column = by_round) -> Curve:
+def median_range(
+    group: Group,
+    y: Column,
+    x: Column = by_round,
+) -> Curve:
     """Median over seeds between the smallest and the largest: for values that jump, such as
     eta_g.
     """
-    return _over_seeds(group, y, x, _median_and_ends)
+    return _over_seeds(
+        group,
+        y,
+        x,
+        _median_and_ends,
+    )
 
 
 def quartiles(group: Group) -> Curve:
@@ -94,7 +112,12 @@ def quartiles(group: Group) -> Curve:
         return mean_band(group, lambda run: run.quantile(place))
 
     middle = line(2)
-    return Curve(x=middle.x, y=middle.y, low=line(1).y, high=line(3).y)
+    return Curve(
+        x=middle.x,
+        y=middle.y,
+        low=line(1).y,
+        high=line(3).y,
+    )
 
 
 def searches(group: Group) -> bool:
@@ -132,7 +155,11 @@ def _mean_and_deviation(values: Sequence[float]) -> Banded:
     # one seed has a mean and no deviation: its line is drawn, its band has no width
     if isnan(deviation) and not isnan(spread.mean):
         deviation = 0.0
-    return Banded(spread.mean, spread.mean - deviation, spread.mean + deviation)
+    return Banded(
+        spread.mean,
+        spread.mean - deviation,
+        spread.mean + deviation,
+    )
 
 
 def _median_and_ends(values: Sequence[float]) -> Banded:

@@ -62,7 +62,11 @@ def write_parquet(results: Results, path: Path) -> Path:
     return path
 
 
-def _run_rows(group: Group, seed: int, run: Run) -> Iterator[dict[str, Any]]:
+def _run_rows(
+    group: Group,
+    seed: int,
+    run: Run,
+) -> Iterator[dict[str, Any]]:
     named = {
         "label": group.label,
         "spec": group.choice.spec,

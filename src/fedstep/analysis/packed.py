@@ -25,7 +25,13 @@ def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
     lines = [_line(digest, run) for digest, run in runs.items()]
     data = io.BytesIO()
     # neither name, time nor platform in the header, so that the bytes depend on the results alone
-    with gzip.GzipFile("", "wb", 9, data, mtime=0) as file:
+    with gzip.GzipFile(
+        "",
+        "wb",
+        9,
+        data,
+        mtime=0,
+    ) as file:
         file.write("".join(lines).encode())
     write_bytes(path, data.getvalue())
     return path

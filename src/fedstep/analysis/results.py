@@ -118,7 +118,11 @@ def pack(home: Path, path: Path) -> Path:
     return pack_runs(finished, path)
 
 
-def _group(method: Method, choice: Choice, runs: Sequence[_LabelledRun]) -> Group:
+def _group(
+    method: Method,
+    choice: Choice,
+    runs: Sequence[_LabelledRun],
+) -> Group:
     rows = []
     for run in runs:
         name = f"{method.label}, seed {run.job.seed}"
@@ -195,13 +199,24 @@ def load_single_run(home: Path) -> Results:
         setting = _setting_of(spec)
     except (KeyError, TypeError) as error:
         raise InputError(f"{home / SPEC}: not that of a run ({error} is missing)") from None
-    choice = Choice(label, algorithm, rounds=0, scores={})
+    choice = Choice(
+        label,
+        algorithm,
+        rounds=0,
+        scores={},
+    )
     unfinished = []
     if not stored.done:
         unfinished.append(seed)
     group = Group(
         label=label,
-        runs=(Run(f"{label}, seed {seed}", stored.rows, metric_infos(spec)),),
+        runs=(
+            Run(
+                f"{label}, seed {seed}",
+                stored.rows,
+                metric_infos(spec),
+            ),
+        ),
         choice=choice,
         published={},
         seeds=(seed,),

@@ -112,7 +112,11 @@ def spread_of(group: Group, score: Callable[[Run], float]) -> Spread:
     return Spread.of(list(by_seed(group, score).values()))
 
 
-def reach(run: Run, metric: MetricInfo, target: float) -> Reach:
+def reach(
+    run: Run,
+    metric: MetricInfo,
+    target: float,
+) -> Reach:
     """The cost of the first evaluated round that is as good as the target."""
     # NaN ranks below all, so that without this every round would reach it
     if math.isnan(target):

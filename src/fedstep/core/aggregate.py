@@ -21,7 +21,7 @@ class Aggregate:
     weight: Tensor  # ()
     delta: Vec  # (d,)
     norm_sq: Tensor  # ()
-    message: State
+    message: State  # weighted sums, by name
     clients: int  # that count
     rejected: int  # whose update was not finite
     clipped: int = 0  # whose update a guard shortened
@@ -45,29 +45,41 @@ class Aggregate:
         if usable is not None:
             sound = sound & usable
         counted = sound & (weight > 0)
-        weights = torch.where(counted, weight, torch.zeros_like(weight)).to(delta.dtype)
-
+        nothing = torch.zeros_like(weight)
+        weights = torch.where(counted, weight, nothing)
+        weights = weights.to(delta.dtype)
         everyone_once = torch.ones_like(weights)
 
         def total(value: Tensor, weights: Tensor = weights) -> Tensor:
             weighted = lift(weights, value) * value
             # where, not the product alone: 0 * NaN would bring a rejected client back
-            weighted = torch.where(lift(counted, value), weighted, torch.zeros_like(value))
+            weighted = torch.where(
+                lift(counted, value),
+                weighted,
+                torch.zeros_like(value),
+            )
+            # one client has no axis to sum over
             if sound.dim() == 0:
                 return weighted
             return weighted.sum(0)
+
+        weighted_message = {}
+        for name, value in message.items():
+            weighted_message[name] = total(value)
 
         sums = {}
         for name, value in (tallies or {}).items():
             sums[name] = total(value, everyone_once)
         shortened = 0
         if clipped is not None:
-            shortened = int((counted & clipped).sum())
+            # only of those that count: `clipped` is a part of `clients`
+            counted_and_clipped = counted & clipped
+            shortened = int(counted_and_clipped.sum())
         return Aggregate(
             weight=total(everyone_once),
             delta=total(delta),
             norm_sq=total(norm_sq(delta)),
-            message={name: total(value) for name, value in message.items()},
+            message=weighted_message,
             clients=int(counted.sum()),
             rejected=int((~sound).sum()),
             clipped=shortened,
@@ -97,20 +109,30 @@ class Aggregate:
         """Whether somebody counted, and the sums have not overflowed."""
         if self.clients == 0:
             return False
+        # the summands were finite; 1e38 + 1e38 in float32 is not
         sums = (self.delta, self.norm_sq, *self.message.values())
-        return all(bool(torch.isfinite(value).all()) for value in sums)
+        finite_sums = [bool(torch.isfinite(value).all()) for value in sums]
+        return all(finite_sums)
 
     def mean(self, total: Tensor) -> Tensor:
         """A weighted sum over clients as a weighted mean."""
         return total / self.weight
 
 
-def _sound(delta: Vec, message: State, weight: Tensor) -> Tensor:
+def _sound(
+    delta: Vec,
+    message: State,
+    weight: Tensor,
+) -> Tensor:
     """Whether all that a client sends is finite, per client, and can be summed."""
     # the square as it will be summed: that of 1e19 is finite in float32, 50 times it is not
-    weighted_square = weight.to(delta.dtype) * norm_sq(delta)
-    sound = finite(delta) & torch.isfinite(weighted_square)
+    square = norm_sq(delta)
+    weighted_square = weight.to(delta.dtype) * square
+    can_be_summed = torch.isfinite(weighted_square)
+    sound = finite(delta) & can_be_summed
     for value in message.values():
-        each = torch.isfinite(value).reshape((*sound.shape, -1))
+        # all axes behind the clients' as one
+        flat_shape = (*sound.shape, -1)
+        each = torch.isfinite(value).reshape(flat_shape)
         sound = sound & each.all(-1)
     return sound

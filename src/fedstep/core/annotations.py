@@ -20,11 +20,14 @@ WORDS = {
 }
 
 
-def hints(maker: Callable[..., Any]) -> Mapping[str, Any]:
+def hints(
+    maker: Callable[..., Any],
+) -> Mapping[str, Any]:
     """What the arguments of a maker should be; empty where the annotations cannot be resolved."""
     try:
         return get_type_hints(maker)
     except (NameError, TypeError):
+        # a name that only its own function knows: the part is built without being checked
         return {}
 
 
@@ -34,14 +37,17 @@ def accepts(hint: Any, value: object) -> bool:
     A hint that is neither number, text, part nor made of them accepts everything.
     """
     if _is_union(hint):
-        return any(accepts(option, value) for option in get_args(hint))
+        options = get_args(hint)
+        return any(accepts(option, value) for option in options)
     if get_origin(hint) is tuple:
         return _accepts_tuple(hint, value)
     if hint in (float, int):
         return _accepts_number(hint, value)
     if hint in (bool, str, type(None)):
         return isinstance(value, hint)
-    if getattr(hint, "_is_protocol", False):
+    # a protocol is asked before the base classes: `isinstance` with one raises
+    is_protocol = getattr(hint, "_is_protocol", False)
+    if is_protocol:
         return fills(hint, value)
     if is_dataclass(hint) or _is_base_class(hint):
         return isinstance(value, hint)
@@ -50,7 +56,8 @@ def accepts(hint: Any, value: object) -> bool:
 
 def bracketed(hint: Any, value: object) -> object:
     """A single part where a tuple of parts is asked for is a tuple of one."""
-    if get_origin(hint) is not tuple or not is_dataclass(value):
+    wants_tuple = get_origin(hint) is tuple
+    if not wants_tuple or not is_dataclass(value):
         return value
     kind_of_item = get_args(hint)[0]
     if accepts(kind_of_item, value):
@@ -60,25 +67,34 @@ def bracketed(hint: Any, value: object) -> object:
 
 def fills(protocol: type, part: object) -> bool:
     """Whether a part has all that a protocol asks for, and is called with the same arguments."""
-    if isinstance(part, type) or not is_dataclass(part):
+    # a class is no part: the brackets were left out
+    if isinstance(part, type):
+        return False
+    if not is_dataclass(part):
         return False
     wanted = []
     for name in vars(protocol):
-        if not name.startswith("_") or name == "__call__":
+        is_public = not name.startswith("_")
+        if is_public or name == "__call__":
             wanted.append(name)
-    if not all(hasattr(part, name) for name in wanted):
-        return False
+    for name in wanted:
+        if not hasattr(part, name):
+            return False
     if "__call__" not in wanted:
         return True
-    return _arguments(type(part)) == _arguments(protocol)
+    # by names, not by annotations: a user's part need not have any
+    arguments = _arguments(type(part))
+    return arguments == _arguments(protocol)
 
 
 def kind(hint: Any) -> str:
     """The kind in a word or two."""
     if _is_union(hint):
-        return " or ".join(kind(option) for option in get_args(hint))
+        options = [kind(option) for option in get_args(hint)]
+        return " or ".join(options)
     if get_origin(hint) is tuple:
-        return f"a tuple, each {kind(get_args(hint)[0])}"
+        item = get_args(hint)[0]
+        return f"a tuple, each {kind(item)}"
     if hint in WORDS:
         return WORDS[hint]
     name = getattr(hint, "__name__", hint)
@@ -110,9 +126,13 @@ def _is_union(hint: Any) -> bool:
 
 def _is_base_class(hint: Any) -> bool:
     """Whether it is one of the library's own base classes, such as StepRule."""
-    return isinstance(hint, type) and hint.__module__.startswith("fedstep.")
+    if not isinstance(hint, type):
+        return False
+    return hint.__module__.startswith("fedstep.")
 
 
 def _arguments(kind: type) -> list[str]:
+
     call = vars(kind).get("__call__", kind.__call__)
-    return list(inspect.signature(call).parameters)
+    signature = inspect.signature(call)
+    return list(signature.parameters)

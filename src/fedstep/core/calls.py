@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 from fedstep.core.annotations import accepts, bracketed, hints, kind
 from fedstep.core.errors import InputError, unknown
 
-Makers: TypeAlias = Mapping[str, Callable[..., Any]]
+Maker: TypeAlias = Callable[..., Any]
+Makers: TypeAlias = Mapping[str, Maker]
 
 # A text that a user typed must end in one clear line, however deep or broken it is.
 UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
@@ -29,27 +30,35 @@ class Language:
     `example` (a call) and `part` (an example of a part) are for the messages.
     """
 
-    kind: str
-    makers: Makers
-    parts: Makers
+    kind: str  # what a text names, such as "method"
+    makers: Makers  # what may stand outermost
+    parts: Makers  # what may stand inside
     example: str
     part: str
 
     def build(self, text: str) -> Any:
         """The thing that a text names; a bare name is a call without arguments."""
+        stripped = text.strip()
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            tree = ast.parse(stripped, mode="eval").body
         except UNREADABLE:
             raise InputError(
                 f"{text!r} is not a {self.kind}: write a name or a call such as {self.example}"
             ) from None
         name, arguments = self._call(tree, text)
-        return make(self.maker(name), name, arguments, self.parts)
+        maker = self.maker(name)
+        return make(
+            maker,
+            name,
+            arguments,
+            self.parts,
+        )
 
-    def maker(self, name: str) -> Callable[..., Any]:
+    def maker(self, name: str) -> Maker:
         """The maker of this name."""
         if name not in self.makers:
-            raise InputError(unknown(self.kind, name, list(self.makers)))
+            known = list(self.makers)
+            raise InputError(unknown(self.kind, name, known))
         return self.makers[name]
 
     def _call(
@@ -60,38 +69,50 @@ class Language:
         """A name or a call with keyword arguments."""
         if not isinstance(tree, ast.Call):
             return ast.unparse(tree), {}
+        # a number without a name would change its meaning when a setting is added
         if tree.args:
             raise InputError(f"{text!r}: name every argument, as in {self.example}")
         arguments = {}
         for keyword in tree.keywords:
-            arguments[str(keyword.arg)] = self._value(keyword.value, text)
-        return ast.unparse(tree.func), arguments
+            name = str(keyword.arg)
+            arguments[name] = self._value(keyword.value, text)
+        called = ast.unparse(tree.func)
+        return called, arguments
 
     def _value(self, tree: ast.expr, text: str) -> Any:
         if isinstance(tree, ast.Call):
             return self._part(tree, text)
-        if isinstance(tree, ast.Tuple):
-            return tuple(self._value(item, text) for item in tree.elts)
-        if isinstance(tree, ast.List):
-            return [self._value(item, text) for item in tree.elts]
+        if isinstance(tree, ast.Tuple | ast.List):
+            items = [self._value(item, text) for item in tree.elts]
+            if isinstance(tree, ast.Tuple):
+                return tuple(items)
+            return items
+        # infinity has no literal, and is a setting (no largest step)
         if isinstance(tree, ast.Name) and tree.id == "inf":
             return inf
         try:
             return ast.literal_eval(tree)
         except UNREADABLE:
+            written = ast.unparse(tree)
             raise InputError(
-                f"{text!r}: {ast.unparse(tree)} is not a number or a part such as {self.part}"
+                f"{text!r}: {written} is not a number or a part such as {self.part}"
             ) from None
 
     def _part(self, tree: ast.Call, text: str) -> Any:
         name, arguments = self._call(tree, text)
         if name not in self.parts:
-            raise InputError(unknown("part", name, list(self.parts)))
-        return make(self.parts[name], name, arguments, self.parts)
+            known = list(self.parts)
+            raise InputError(unknown("part", name, known))
+        return make(
+            self.parts[name],
+            name,
+            arguments,
+            self.parts,
+        )
 
 
 def make(
-    maker: Callable[..., Any],
+    maker: Maker,
     name: str,
     arguments: Mapping[str, Any],
     parts: Makers,
@@ -101,19 +122,29 @@ def make(
     kinds = hints(maker)
     given = {}
     for argument, value in arguments.items():
-        given[argument] = bracketed(kinds.get(argument), value)
+        hint = kinds.get(argument)
+        given[argument] = bracketed(hint, value)
 
     for argument, value in given.items():
         if argument not in known:
-            raise InputError(unknown(f"argument of {name}", argument, list(known)))
+            message = unknown(f"argument of {name}", argument, list(known))
+            raise InputError(message)
+        if argument not in kinds:
+            continue
+        hint = kinds[argument]
         # without this the mistake would be noticed only when the part is used
-        if argument in kinds and not accepts(kinds[argument], value):
-            remedy = _remedy(kinds[argument], known[argument].default, parts)
+        if not accepts(hint, value):
+            default = known[argument].default
+            remedy = _remedy(hint, default, parts)
             raise InputError(f"{name}({argument}={value!r}): give {remedy}")
+
     for argument, parameter in known.items():
-        if parameter.default is parameter.empty and argument not in given:
-            remedy = _remedy(kinds.get(argument), None, parts)
+        is_required = parameter.default is parameter.empty
+        if is_required and argument not in given:
+            hint = kinds.get(argument)
+            remedy = _remedy(hint, None, parts)
             raise InputError(f"{name}(): {argument} is missing; give {remedy}")
+
     try:
         return maker(**given)
     except TypeError as error:
@@ -128,21 +159,26 @@ def _remedy(
     """What to give instead: the kind, and the parts that are of it."""
     if hint is None:
         return "it"
-    fitting = [name for name, part in parts.items() if _fits(hint, part)]
+    fitting = []
+    for name, part in parts.items():
+        if _fits(hint, part):
+            fitting.append(name)
     if not fitting:
         return kind(hint)
     example = fitting[0]
     if is_dataclass(default):
         example = type(default).__name__
-    remedy = f"a part such as {example}() ({', '.join(fitting)})"
+    choices = ", ".join(fitting)
+    remedy = f"a part such as {example}() ({choices})"
     if accepts(hint, 1.0):
         return f"a number, or {remedy}"
     return remedy
 
 
-def _fits(hint: Any, part: Callable[..., Any]) -> bool:
+def _fits(hint: Any, part: Maker) -> bool:
     if not inspect.isclass(part):
         return False
     # an instance for looking at its methods only; settings are not needed for that
     blank = object.__new__(part)
-    return accepts(hint, bracketed(hint, blank))
+    value = bracketed(hint, blank)
+    return accepts(hint, value)

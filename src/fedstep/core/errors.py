@@ -14,9 +14,15 @@ def unknown(
 ) -> str:
     """The message for a name that is not there."""
     # a cutoff of 0.5 forgives two slips in a short name and still rejects what is unrelated
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    close = get_close_matches(
+        name,
+        known,
+        n=1,
+        cutoff=0.5,
+    )
     if close:
         hint = f"did you mean {close[0]}?"
     else:
-        hint = f"known: {', '.join(known)}"
+        names = ", ".join(known)
+        hint = f"known: {names}"
     return f"unknown {kind} {name!r}: {hint}"

@@ -23,10 +23,13 @@ class OwnedState(NestedState):
     def of(cls, state: State) -> Self:
         parts = {}
         for each in fields(cls):
-            if each.name != "correction":
-                parts[each.name] = part(state, each.name)
+            name = each.name
+            if name != "correction":
+                parts[name] = part(state, name)
 
-        prefixes = tuple(f"{name}." for name in parts)
+        # what belongs to nobody else is the correction's, whatever names it chose
+        dotted = [f"{name}." for name in parts]
+        prefixes = tuple(dotted)
         rest = {}
         for name, value in state.items():
             if not name.startswith(prefixes):
@@ -34,7 +37,10 @@ class OwnedState(NestedState):
         return cls(correction=rest, **parts)
 
     def flat(self) -> NewState:
-        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts = {}
+        for each in fields(self):
+            name = each.name
+            parts[name] = getattr(self, name)
         # the correction has no prefix: it is what most methods are named after, and its names
         # stand in every checkpoint written so far
         correction = parts.pop("correction")
@@ -45,17 +51,17 @@ class OwnedState(NestedState):
 class SharedState(OwnedState):
     """What the server keeps and sends besides the model."""
 
-    step: State = field(default_factory=dict)
-    move: State = field(default_factory=dict)
-    guard: State = field(default_factory=dict)
+    step: State = field(default_factory=dict)  # of the step rule
+    move: State = field(default_factory=dict)  # of the move, such as a momentum
+    guard: State = field(default_factory=dict)  # of the guard: how long an update may be
 
 
 @dataclass(frozen=True, eq=False)
 class ClientMemory(OwnedState):
     """What a client keeps between its rounds."""
 
-    step: State = field(default_factory=dict)
-    codec: State = field(default_factory=dict)
+    step: State = field(default_factory=dict)  # of the step rule, where it carries over
+    codec: State = field(default_factory=dict)  # of the codec: what compression left out
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,8 @@ def hessian_product(
     """
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
-        (g,) = torch.autograd.grad(function(leaf).sum(), leaf, create_graph=True)
+        value = function(leaf).sum()
+        (g,) = torch.autograd.grad(value, leaf, create_graph=True)
 
     def product(v: Vec) -> Vec:
         # a linear function has a gradient that depends on nothing
@@ -31,7 +32,7 @@ def hessian_product(
             g,
             leaf,
             v,
-            retain_graph=True,
+            retain_graph=True,  # the caller asks for many products at one point
             allow_unused=True,
             materialize_grads=True,
         )

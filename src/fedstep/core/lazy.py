@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
+
+GetName: TypeAlias = Callable[[str], Any]
+ListNames: TypeAlias = Callable[[], list[str]]
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    package: str,
+    homes: Mapping[str, str],
+) -> tuple[GetName, ListNames]:
     """A package's `__getattr__` and `__dir__`; `homes` says in which module of it a name lives.
 
     Importing the package must stay light: the command line's help, and whoever needs one small part
@@ -19,7 +23,9 @@ def lazy_names(
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        home = homes[name]
+        module = import_module(f"{package}.{home}")
+        return getattr(module, name)
 
     def names() -> list[str]:
         return sorted(homes)

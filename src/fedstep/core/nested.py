@@ -33,10 +33,11 @@ def join(**parts: State | Tensor) -> NewState:
     """
     flat: dict[str, Any] = {}
     for name, value in parts.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
-        else:
+        if not isinstance(value, Mapping):
             flat[name] = value
+            continue
+        for key, inner in value.items():
+            flat[f"{name}.{key}"] = inner
     return flat
 
 
@@ -65,23 +66,31 @@ class NestedState:
         """
         values: dict[str, Any] = {}
         for field in fields(cls):
+            name = field.name
             if _is_part(field):
-                values[field.name] = part(state, field.name)
+                values[name] = part(state, name)
             else:
-                values[field.name] = state[field.name]
+                values[name] = state[name]
         return cls(**values)
 
     def flat(self) -> NewState:
         """One dictionary with dotted names, as it is saved and sent."""
-        return join(**{field.name: getattr(self, field.name) for field in fields(self)})
+        values = {}
+        for field in fields(self):
+            name = field.name
+            values[name] = getattr(self, name)
+        return join(**values)
 
     def take(self, rows: Tensor) -> Self:
         """The rows (clients) of every tensor."""
-        return self.of(take(self.flat(), rows))
+        some = take(self.flat(), rows)
+        return self.of(some)
 
     def put(self, rows: Tensor, new: Self) -> Self:
         """With the given rows replaced by `new`; the input is left untouched."""
-        return self.of(put(self.flat(), rows, new.flat()))
+        before = self.flat()
+        after = put(before, rows, new.flat())
+        return self.of(after)
 
 
 def _is_part(field: Field[Any]) -> bool:

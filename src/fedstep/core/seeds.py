@@ -12,10 +12,14 @@ SEPARATOR = "\x1f"  # in no part, so that ("a", "bc") and ("ab", "c") differ
 
 def key(*parts: int | str) -> int:
     """A 63-bit number that depends on all parts: `key(seed, round, client, "batches")`."""
-    words = SEPARATOR.join(_word(part) for part in parts)
-    digest = blake2b(words.encode(), digest_size=8).digest()
+    words = [_word(part) for part in parts]
+    text = SEPARATOR.join(words)
+    # not `hash`: that of a text differs from process to process
+    hashed = blake2b(text.encode(), digest_size=8)
+    digest = hashed.digest()
+    number = int.from_bytes(digest, "big")
     # torch takes a signed 64-bit seed: the lowest bit goes, and the sign is never set
-    return int.from_bytes(digest, "big") >> 1
+    return number >> 1
 
 
 def generator(*parts: int | str) -> torch.Generator:
@@ -25,11 +29,14 @@ def generator(*parts: int | str) -> torch.Generator:
     >>> one == torch.rand(1, generator=generator(0, 3, "sample"))
     tensor([True])
     """
-    return torch.Generator().manual_seed(key(*parts))
+    seed = key(*parts)
+    return torch.Generator().manual_seed(seed)
 
 
 def _word(part: int | str) -> str:
     # the kind is part of the key: 1 and "1" are different purposes
     if isinstance(part, str):
         return f"str:{part}"
-    return f"int:{index(part)}"
+    # `index` refuses a float: 3.0 where 3 is meant would silently be another seed
+    whole = index(part)
+    return f"int:{whole}"

@@ -16,14 +16,21 @@ def check_slots(owner: Any, **bases: type) -> None:
     Called in `__post_init__`: without it `LineSearch(failure=3)` would break in the middle of a
     run. A slot that may be empty (its default is None) takes None.
     """
-    defaults = {field.name: field.default for field in fields(owner)}
+    defaults = {}
+    for field in fields(owner):
+        defaults[field.name] = field.default
     for name, base in bases.items():
         value = getattr(owner, name)
-        may_be_empty = defaults[name] is None
-        if isinstance(value, base) or (value is None and may_be_empty):
+        default = defaults[name]
+        if isinstance(value, base):
             continue
-        written = f"{type(owner).__name__}({name}={_shown(value)})"
-        raise InputError(f"{written}: {_remedy(value, base, defaults[name])}")
+        # only where None is the default: elsewhere an empty slot is a forgotten part
+        if value is None and default is None:
+            continue
+        part = type(owner).__name__
+        written = f"{part}({name}={_shown(value)})"
+        remedy = _remedy(value, base, default)
+        raise InputError(f"{written}: {remedy}")
 
 
 def _shown(value: object) -> str:
@@ -39,11 +46,14 @@ def _remedy(
 ) -> str:
     # The commonest slip: the brackets of a part without settings are left out.
     if isinstance(value, type) and issubclass(value, base):
-        return f"{value.__name__} is a class; write {value.__name__}()"
+        name = value.__name__
+        return f"{name} is a class; write {name}()"
     if isinstance(default, base) and default is not MISSING:
-        return f"give a part such as {type(default).__name__}()"
+        usual = type(default).__name__
+        return f"give a part such as {usual}()"
     # A slot that is empty by default has no default to name: any part of its kind is an example.
     parts: list[type] = base.__subclasses__()
     if parts:
-        return f"give a part such as {parts[0].__name__}()"
+        example = parts[0].__name__
+        return f"give a part such as {example}()"
     return f"give a {base.__name__}"

@@ -36,8 +36,9 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The batches of some clients of the block."""
+        fields = tuple(field[index] for field in self.fields)
         return Batch(
-            fields=tuple(field[index] for field in self.fields),
+            fields=fields,
             share=self.share[index],
             seed=self.seed[index],
             mask=_rows_of(self.mask, index),
@@ -50,7 +51,12 @@ class Batch:
         if self.mask is not None:
             real = self.mask[i]
             fields = [field[real] for field in fields]
-        return Batch(tuple(fields), self.share[i], self.seed[i])
+        # neither mask nor number of steps: both are of a block
+        return Batch(
+            fields=tuple(fields),
+            share=self.share[i],
+            seed=self.seed[i],
+        )
 
 
 # A batch, and which rows of the block still have one; None: all of them.
@@ -70,14 +76,18 @@ class Output:
 class Head:
     """The last layer of a network: how many numbers enter it and how many leave it."""
 
-    width: int
-    classes: int
+    width: int  # features
+    classes: int  # outputs
 
 
 class OutputAlongLine(Protocol):
     """A model's output along x + eta d."""
 
-    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
+    def __call__(
+        self,
+        eta: Scalar,
+        rows: Tensor | None,
+    ) -> Output:
         """At eta, for the given rows of the block only (None: all)."""
         ...
 
@@ -143,7 +153,10 @@ class TargetKind:
     @property
     def classes(self) -> bool:
         """Whether there is one class a sample."""
-        return not self.dtype.is_floating_point and self.rank == 1
+        # a target with more axes is a text or a picture, with many classes a sample
+        if self.dtype.is_floating_point:
+            return False
+        return self.rank == 1
 
 
 @dataclass(frozen=True)
@@ -158,15 +171,21 @@ class Context:
 
     def rows(self, index: Tensor) -> Context:
         """What some clients of the block can see."""
-        return replace(self, memory=self.memory.take(index))
+        # anchor and shared values are common to the block: only the memory has a client axis
+        memory = self.memory.take(index)
+        return replace(self, memory=memory)
 
     def prepared(self, values: State) -> Context:
         """With values that a correction prepared for one local step, beside its memory."""
         correction = {**self.memory.correction, **values}
-        return replace(self, memory=replace(self.memory, correction=correction))
+        memory = replace(self.memory, correction=correction)
+        return replace(self, memory=memory)
 
 
-def _rows_of(values: Tensor | None, index: Tensor) -> Tensor | None:
+def _rows_of(
+    values: Tensor | None,
+    index: Tensor,
+) -> Tensor | None:
     if values is None:
         return None
     return values[index]

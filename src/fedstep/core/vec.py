@@ -36,7 +36,8 @@ def scale(s: Scalar, a: Vec) -> Vec:
 def lift(s: Scalar, like: Tensor) -> Tensor:
     """Append axes to a per-client number until it broadcasts against `like` (clients in front)."""
     missing = like.dim() - s.dim()
-    return s.reshape(s.shape + (1,) * missing)
+    new_axes = (1,) * missing
+    return s.reshape(s.shape + new_axes)
 
 
 def take(state: State, rows: Tensor) -> NewState:
@@ -55,13 +56,18 @@ def put(
     """`state` with the given rows replaced by `new`; the input is left untouched."""
     after = {}
     for name, value in state.items():
-        after[name] = value.index_copy(0, rows, new[name])
+        # a copy, not in place: the caller's state may be somebody's memory
+        new_rows = new[name]
+        after[name] = value.index_copy(0, rows, new_rows)
     return after
 
 
 def prefixed(prefix: str, state: State) -> NewState:
     """`state` with a prefix on every name: several states in one flat dictionary."""
-    return {prefix + name: value for name, value in state.items()}
+    named = {}
+    for name, value in state.items():
+        named[prefix + name] = value
+    return named
 
 
 def under(prefix: str, state: State) -> NewState:
@@ -75,4 +81,5 @@ def under(prefix: str, state: State) -> NewState:
 
 def finite(a: Vec) -> Tensor:
     """Whether every coordinate is finite, per client."""
-    return torch.isfinite(a).all(-1)
+    each = torch.isfinite(a)
+    return each.all(-1)

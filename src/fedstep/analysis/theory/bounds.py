@@ -14,7 +14,12 @@ from __future__ import annotations
 from math import inf, nan
 
 
-def smallest_step(L: float, c: float, max_step: float, shrink: float = 1.0) -> float:
+def smallest_step(
+    L: float,
+    c: float,
+    max_step: float,
+    shrink: float = 1.0,
+) -> float:
     """The smallest step that an Armijo search on an L-smooth function can end at; shrink 1: the
     largest acceptable step.
     """
@@ -26,12 +31,22 @@ def kappa_limit(c: float, max_step: float) -> float:
     return c / (2 * max_step)
 
 
-def reduced_c(c: float, kappa: float, max_step: float) -> float:
+def reduced_c(
+    c: float,
+    kappa: float,
+    max_step: float,
+) -> float:
     """c' = c - 2 kappa max_step: what noise leaves of c."""
     return c - 2 * kappa * max_step if kappa > 0 else c
 
 
-def step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0) -> float:
+def step_limit(
+    c: float,
+    eta_g: float,
+    K: int,
+    L: float,
+    kappa: float = 0.0,
+) -> float:
     """The max_step that the convex theorem of FedSLS asks to stay below.
 
     2c' - eta_g - K L max_step > 0
@@ -39,7 +54,13 @@ def step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0) -> 
     return _over(2 * c - eta_g, K * L + 4 * kappa)
 
 
-def safe_step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0) -> float:
+def safe_step_limit(
+    c: float,
+    eta_g: float,
+    K: int,
+    L: float,
+    kappa: float = 0.0,
+) -> float:
     """The same for the strongly convex theorem, whose proof drops a factor 2 on the drift.
 
     2c' - eta_g - 2 K L max_step > 0
@@ -47,25 +68,46 @@ def safe_step_limit(c: float, eta_g: float, K: int, L: float, kappa: float = 0.0
     return _over(2 * c - eta_g, 2 * K * L + 4 * kappa)
 
 
-def printed_sgd(c: float, max_step: float, steps: int, D2: float) -> float:
+def printed_sgd(
+    c: float,
+    max_step: float,
+    steps: int,
+    D2: float,
+) -> float:
     """Theorem 1 as printed, on f(w-bar) - f* of SGD: false, the step that a search ends at does
     not know max_step.
     """
     return _over(c * D2, (2 * c - 1) * max_step * steps)
 
 
-def sgd(c: float, low: float, steps: int, D2: float) -> float:
+def sgd(
+    c: float,
+    low: float,
+    steps: int,
+    D2: float,
+) -> float:
     """Vaswani et al.'s form of it, low the smallest step."""
     return _over(c * D2, (2 * c - 1) * low * steps)
 
 
-def sgd_strongly(mu: float, low: float, steps: int, D2: float) -> float:
+def sgd_strongly(
+    mu: float,
+    low: float,
+    steps: int,
+    D2: float,
+) -> float:
     """On |w_T - w*|^2 of SGD, for c >= 1/2."""
     return (1 - mu * low) ** steps * D2
 
 
 def printed_convex(
-    c: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float
+    c: float,
+    eta_g: float,
+    K: int,
+    L: float,
+    max_step: float,
+    T: int,
+    D2: float,
 ) -> float:
     """On f(w-bar) - f* of FedSLS as printed, c standing for c': false for c near 1.
 
@@ -74,19 +116,39 @@ def printed_convex(
     return _over(c * D2, (2 * c - eta_g - K * L * max_step) * eta_g * max_step * K * T)
 
 
-def printed_strongly(mu: float, eta_g: float, K: int, max_step: float, T: int, D2: float) -> float:
+def printed_strongly(
+    mu: float,
+    eta_g: float,
+    K: int,
+    max_step: float,
+    T: int,
+    D2: float,
+) -> float:
     """On |w_T - w*|^2 of FedSLS as printed: false for c near 1. FedExpSLS: eta_g = 1."""
     return float((1 - eta_g * max_step * mu * K / 2) ** T) * D2
 
 
-def convex(c: float, eta_g: float, low: float, T: int, D2: float) -> float:
+def convex(
+    c: float,
+    eta_g: float,
+    low: float,
+    T: int,
+    D2: float,
+) -> float:
     """On f(w-bar) - f* of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1: of every round
     only the first step counts.
     """
     return _over(c * D2, (2 * c - 1) * eta_g * low * T)
 
 
-def strongly(mu: float, eta_g: float, K: int, low: float, T: int, D2: float) -> float:
+def strongly(
+    mu: float,
+    eta_g: float,
+    K: int,
+    low: float,
+    T: int,
+    D2: float,
+) -> float:
     """On |w_T - w*|^2 of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1.
 
     Every client mu-strongly convex.
@@ -94,7 +156,14 @@ def strongly(mu: float, eta_g: float, K: int, low: float, T: int, D2: float) -> 
     return (1 - eta_g * (1 - (1 - mu * low) ** K)) ** T * D2
 
 
-def strongly_in_the_mean(c: float, mu: float, eta_g: float, low: float, T: int, D2: float) -> float:
+def strongly_in_the_mean(
+    c: float,
+    mu: float,
+    eta_g: float,
+    low: float,
+    T: int,
+    D2: float,
+) -> float:
     """The same where only the mean of the clients is mu-strongly convex.
 
     The first step of a round brings a client nearer by eta (2 - 1/c) (f_i(w_t) - f_i*), the others
@@ -103,7 +172,12 @@ def strongly_in_the_mean(c: float, mu: float, eta_g: float, low: float, T: int, 
     return (1 - eta_g * low * (2 - 1 / c) * mu / 2) ** T * D2
 
 
-def drift(c: float, K: int, max_step: float, gap: float) -> float:
+def drift(
+    c: float,
+    K: int,
+    max_step: float,
+    gap: float,
+) -> float:
     """On the mean over k < K of |x_k - w_t|^2 with full gradients, gap = f_i(w_t) - f_i*.
 
     |x_k - w_t|^2 <= k sum_j eta_j^2 |g_j|^2 (Cauchy), c eta_j |g_j|^2 <= f_i(x_j) - f_i(x_{j+1})
@@ -112,7 +186,11 @@ def drift(c: float, K: int, max_step: float, gap: float) -> float:
     return (K - 1) / 2 * max_step / c * gap
 
 
-def gradients(c: float, low: float, gap: float) -> float:
+def gradients(
+    c: float,
+    low: float,
+    gap: float,
+) -> float:
     """On mean_i |grad f_i(w)|^2 with gap = f(w) - mean_i f_i*.
 
     The paper's heterogeneity lemma bounds the sum over N clients by this and drops the N.

@@ -77,8 +77,19 @@ class Constants:
         mean_mu = m.lowest_mean
         if not mean_mu > FLAT_CURVATURE * m.L:
             mean_mu = nan
-        low = bounds.smallest_step(m.L, setup.c, setup.start, setup.shrink)
-        return Constants(c=c, c_left=c_left, low=low, mu=mu, mean_mu=mean_mu)
+        low = bounds.smallest_step(
+            m.L,
+            setup.c,
+            setup.start,
+            setup.shrink,
+        )
+        return Constants(
+            c=c,
+            c_left=c_left,
+            low=low,
+            mu=mu,
+            mean_mu=mean_mu,
+        )
 
 
 def claims(m: Measured, setup: Setup) -> list[Claim]:
@@ -95,10 +106,19 @@ def lemmas(m: Measured, setup: Setup) -> list[Claim]:
     """The lemmas behind the theorems, each at the visited point or round where it is nearest to
     its bound.
     """
-    low = bounds.smallest_step(m.L, setup.c, setup.start, setup.shrink)
+    low = bounds.smallest_step(
+        m.L,
+        setup.c,
+        setup.start,
+        setup.shrink,
+    )
     gaps = [max(value - m.least, 0.0) for value in m.curve.f]
     steep = [
-        _lemma("gradients", bounds.gradients(setup.c, low, gaps[point.round]), point.slopes)
+        _lemma(
+            "gradients",
+            bounds.gradients(setup.c, low, gaps[point.round]),
+            point.slopes,
+        )
         for point in m.points
     ]
     by_steps = [_lemma("drift by steps", look.limit, look.drift) for look in m.looks]
@@ -106,7 +126,12 @@ def lemmas(m: Measured, setup: Setup) -> list[Claim]:
     # the drift lemma is on full gradients of all clients
     if m.full_gradients and m.full_rounds:
         for look in m.looks:
-            limit = bounds.drift(setup.c, m.steps, setup.max_step, gaps[look.round])
+            limit = bounds.drift(
+                setup.c,
+                m.steps,
+                setup.max_step,
+                gaps[look.round],
+            )
             by_value.append(_lemma("drift by f", limit, look.drift))
     made = []
     for instances in (steep, by_steps, by_value):
@@ -123,7 +148,11 @@ LEMMAS = {
 }
 
 
-def _lemma(name: str, bound: float, measured: float) -> Claim:
+def _lemma(
+    name: str,
+    bound: float,
+    measured: float,
+) -> Claim:
     on, needs = LEMMAS[name]
     return Claim(
         theorem=f"lemma: {name}",
@@ -135,7 +164,11 @@ def _lemma(name: str, bound: float, measured: float) -> Claim:
     )
 
 
-def _convex_claims(m: Measured, setup: Setup, constants: Constants) -> list[Claim]:
+def _convex_claims(
+    m: Measured,
+    setup: Setup,
+    constants: Constants,
+) -> list[Claim]:
     theorem = f"{_method(setup)}, convex"
     gap = _gap(m)
     printed = bounds.printed_convex(
@@ -147,14 +180,38 @@ def _convex_claims(m: Measured, setup: Setup, constants: Constants) -> list[Clai
         m.rounds,
         m.D2,
     )
-    proved = bounds.convex(constants.c, setup.eta_g, constants.low, m.rounds, m.D2)
+    proved = bounds.convex(
+        constants.c,
+        setup.eta_g,
+        constants.low,
+        m.rounds,
+        m.D2,
+    )
     return [
-        Claim(theorem, "printed", VALUE, printed, gap, (*COMMON, "limit", "kappa")),
-        Claim(theorem, "proved", VALUE, proved, gap, PROVED),
+        Claim(
+            theorem,
+            "printed",
+            VALUE,
+            printed,
+            gap,
+            (*COMMON, "limit", "kappa"),
+        ),
+        Claim(
+            theorem,
+            "proved",
+            VALUE,
+            proved,
+            gap,
+            PROVED,
+        ),
     ]
 
 
-def _strongly_convex_claims(m: Measured, setup: Setup, constants: Constants) -> list[Claim]:
+def _strongly_convex_claims(
+    m: Measured,
+    setup: Setup,
+    constants: Constants,
+) -> list[Claim]:
     theorem = f"{_method(setup)}, strongly convex"
     far = m.curve.distance[-1]
     printed = bounds.printed_strongly(
@@ -184,22 +241,71 @@ def _strongly_convex_claims(m: Measured, setup: Setup, constants: Constants) -> 
         m.D2,
     )
     return [
-        Claim(theorem, "printed", DISTANCE, printed, far, (*COMMON, "mu", "safe", "kappa")),
-        Claim(theorem, "proved", DISTANCE, proved, far, (*PROVED, "mu")),
-        Claim(f"{theorem} mean", "proved", DISTANCE, in_the_mean, far, (*PROVED, "mean_mu")),
+        Claim(
+            theorem,
+            "printed",
+            DISTANCE,
+            printed,
+            far,
+            (*COMMON, "mu", "safe", "kappa"),
+        ),
+        Claim(
+            theorem,
+            "proved",
+            DISTANCE,
+            proved,
+            far,
+            (*PROVED, "mu"),
+        ),
+        Claim(
+            f"{theorem} mean",
+            "proved",
+            DISTANCE,
+            in_the_mean,
+            far,
+            (*PROVED, "mean_mu"),
+        ),
     ]
 
 
-def _sgd_claims(m: Measured, setup: Setup, constants: Constants) -> list[Claim]:
+def _sgd_claims(
+    m: Measured,
+    setup: Setup,
+    constants: Constants,
+) -> list[Claim]:
     """One client that takes one step is plain SGD."""
     theorem = "SGD, Theorem 1"
     needs = ("convex", "interpolation", "c")
     gap = _gap(m)
-    printed = bounds.printed_sgd(constants.c, setup.max_step, m.rounds, m.D2)
-    proved = bounds.sgd(constants.c, constants.low, m.rounds, m.D2)
+    printed = bounds.printed_sgd(
+        constants.c,
+        setup.max_step,
+        m.rounds,
+        m.D2,
+    )
+    proved = bounds.sgd(
+        constants.c,
+        constants.low,
+        m.rounds,
+        m.D2,
+    )
     return [
-        Claim(theorem, "printed", VALUE, printed, gap, needs),
-        Claim(theorem, "proved", VALUE, proved, gap, (*needs, "failed")),
+        Claim(
+            theorem,
+            "printed",
+            VALUE,
+            printed,
+            gap,
+            needs,
+        ),
+        Claim(
+            theorem,
+            "proved",
+            VALUE,
+            proved,
+            gap,
+            (*needs, "failed"),
+        ),
     ]
 
 

@@ -31,7 +31,11 @@ class Spectrum:
     exact: bool
 
 
-def spectrum(f: Function, x: Vec, seed: int = 0) -> Spectrum:
+def spectrum(
+    f: Function,
+    x: Vec,
+    seed: int = 0,
+) -> Spectrum:
     """The whole Hessian for few parameters; else Lanczos: power iteration that keeps all its
     vectors.
     """
@@ -41,7 +45,11 @@ def spectrum(f: Function, x: Vec, seed: int = 0) -> Spectrum:
     else:
         matrix = _lanczos(f, x, seed)
     eigenvalues = torch.linalg.eigvalsh(matrix)
-    return Spectrum(float(eigenvalues[0]), float(eigenvalues[-1]), exact)
+    return Spectrum(
+        float(eigenvalues[0]),
+        float(eigenvalues[-1]),
+        exact,
+    )
 
 
 def dense_hessian(f: Function, x: Vec) -> Tensor:
@@ -62,10 +70,18 @@ def _precise_product(f: Function, x: Vec) -> Callable[[Vec], Vec]:
     return precise
 
 
-def _lanczos(f: Function, x: Vec, seed: int) -> Tensor:
+def _lanczos(
+    f: Function,
+    x: Vec,
+    seed: int,
+) -> Tensor:
     """The Hessian on the space of v, Hv, HHv, ...: its eigenvalues lie between the Hessian's."""
     product = _precise_product(f, x)
-    drawn = torch.randn(x.numel(), generator=generator(seed, "lanczos"), dtype=torch.float64)
+    drawn = torch.randn(
+        x.numel(),
+        generator=generator(seed, "lanczos"),
+        dtype=torch.float64,
+    )
     v = drawn.to(x.device)
     basis = [v / v.norm()]
     images: list[Vec] = []

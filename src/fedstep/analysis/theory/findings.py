@@ -53,10 +53,22 @@ def finding_grids(finding: Finding) -> list[Grid]:
         return made
     known = checks(finding.measured, setup)
     hypotheses = tuple((c.what, c.needed, c.found, c.holds) for c in known.values())
-    made.append(Grid("Hypotheses", ("hypothesis", "needed", "found", "holds"), hypotheses))
+    made.append(
+        Grid(
+            "Hypotheses",
+            ("hypothesis", "needed", "found", "holds"),
+            hypotheses,
+        )
+    )
     all_claims = [*claims(finding.measured, setup), *lemmas(finding.measured, setup)]
     heads = ("bound", "form", "on", "at most", "measured", "ratio", "hypotheses")
-    made.append(Grid("Bounds", heads, tuple(_claim_row(claim, known) for claim in all_claims)))
+    made.append(
+        Grid(
+            "Bounds",
+            heads,
+            tuple(_claim_row(claim, known) for claim in all_claims),
+        )
+    )
     return made
 
 

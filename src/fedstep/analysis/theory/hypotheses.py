@@ -169,14 +169,24 @@ def checks(m: Measured, setup: Setup) -> dict[str, Check]:
     convex = convexity(m)
     common = interpolation(m)
     return {
-        "convex": Check("convex", "every f_i convex", convex.why, convex.holds),
+        "convex": Check(
+            "convex",
+            "every f_i convex",
+            convex.why,
+            convex.holds,
+        ),
         "interpolation": Check(
             what="interpolation",
             needed="one point minimises all clients and batches",
             found=common.why,
             holds=common.holds,
         ),
-        "c": Check("c", "c > 1/2", f"c = {setup.c:g}", _word(setup.c > 0.5)),
+        "c": Check(
+            "c",
+            "c > 1/2",
+            f"c = {setup.c:g}",
+            _word(setup.c > 0.5),
+        ),
         "eta_g": _check_server_step(setup),
         "failed": _check_searches(m),
         "mu": _check_mu(m, setup),
@@ -202,7 +212,12 @@ def _check_searches(m: Measured) -> Check:
     holds = SEEN
     if m.failed:
         holds = NO
-    return Check("searches", "no failed search", f"{m.failed} failed", holds)
+    return Check(
+        "searches",
+        "no failed search",
+        f"{m.failed} failed",
+        holds,
+    )
 
 
 def _check_mu(m: Measured, setup: Setup) -> Check:
@@ -210,15 +225,30 @@ def _check_mu(m: Measured, setup: Setup) -> Check:
     text = strong.why
     if strong.mu is not None:
         text = f"mu = {strong.mu:.4g}"
-    return Check("mu", "mu > 0", text, _word(strong.mu is not None))
+    return Check(
+        "mu",
+        "mu > 0",
+        text,
+        _word(strong.mu is not None),
+    )
 
 
 def _check_mean_mu(m: Measured) -> Check:
     if isnan(m.lowest_mean):
         unknown = "not measured: the model is not tiny"
-        return Check("mu of f", "mu of f > 0", unknown, UNKNOWN)
+        return Check(
+            "mu of f",
+            "mu of f > 0",
+            unknown,
+            UNKNOWN,
+        )
     text = f"mu = {m.lowest_mean:.4g}"
-    return Check("mu of f", "mu of f > 0", text, _word(m.lowest_mean > FLAT_CURVATURE * m.L))
+    return Check(
+        "mu of f",
+        "mu of f > 0",
+        text,
+        _word(m.lowest_mean > FLAT_CURVATURE * m.L),
+    )
 
 
 def _check_steps(m: Measured, setup: Setup) -> dict[str, Check]:

@@ -50,7 +50,12 @@ class Landscape:
         sizes = torch.tensor([task.federation.size(client) for client in clients])
         weights = task.algorithm.weighting(sizes)
         shares = weights / weights.sum()
-        return Landscape(task, task.model.evaluating(), clients, tuple(shares.tolist()))
+        return Landscape(
+            task,
+            task.model.evaluating(),
+            clients,
+            tuple(shares.tolist()),
+        )
 
     @property
     def terms(self) -> tuple[L2, ...]:
@@ -71,7 +76,13 @@ class Landscape:
         index = self.task.batches(client, 0)[0]
         seed = torch.tensor(self.task.step_seed(client, 0, 0))
         share = torch.tensor(len(index) / self.task.federation.size(client))
-        return self.task.gather(index, share, seed, None, self.model.init())
+        return self.task.gather(
+            index,
+            share,
+            seed,
+            None,
+            self.model.init(),
+        )
 
     def loss(self, client: int) -> Function:
         """f_i."""
@@ -92,7 +103,11 @@ class Landscape:
             return torch.stack([self.loss(client)(x) for client in self.clients])
         if losses.dim() > 1:
             losses = losses.flatten(1).mean(1)
-        sums = torch.zeros(len(self.clients), dtype=losses.dtype).index_add(0, owner, losses)
+        sums = torch.zeros(len(self.clients), dtype=losses.dtype).index_add(
+            0,
+            owner,
+            losses,
+        )
         means = sums / torch.bincount(owner)
         context = self.on(batch).ctx
         extra = [term(x, Output(sums), batch, context) for term in self.terms]
@@ -128,7 +143,11 @@ class Landscape:
         fields: tuple[Tensor, ...] = tuple(f[index] for f in federation.fields)
         if federation.transform is not None:
             fields = federation.transform(fields, None)
-        return Batch(fields, torch.tensor(1.0, dtype=torch.float64), torch.tensor(0))
+        return Batch(
+            fields,
+            torch.tensor(1.0, dtype=torch.float64),
+            torch.tensor(0),
+        )
 
     @cached_property
     def _pool(self) -> tuple[Batch, Tensor]:

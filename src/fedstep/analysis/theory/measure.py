@@ -77,7 +77,13 @@ def measure(
     x = start
     # curvature is costly: of a large model at the beginning, in the middle and at the end only
     curved_rounds = (0, when[len(when) // 2], rounds)
-    for x in _walk(series, start, land, best, curve):
+    for x in _walk(
+        series,
+        start,
+        land,
+        best,
+        curve,
+    ):
         t = len(curve.f) - 1
         if t in looks or t == rounds:
             curved = land.model.dim <= DENSE or t in curved_rounds
@@ -117,7 +123,11 @@ def _watching(
     """
     search = _backtracking(sim.task.algorithm.local)
 
-    def look(client: int, sent: Broadcast, notes: list[NotedStep]) -> None:
+    def look(
+        client: int,
+        sent: Broadcast,
+        notes: list[NotedStep],
+    ) -> None:
         looks[sent.round].add(
             whole=land.whole(client).batch,
             anchor=sent.x,
@@ -185,7 +195,12 @@ def _costly_clients(land: Landscape) -> Sequence[int]:
     return land.clients[:COSTLY]
 
 
-def _visit(land: Landscape, x: Vec, t: int, curved: bool) -> VisitedPoint:
+def _visit(
+    land: Landscape,
+    x: Vec,
+    t: int,
+    curved: bool,
+) -> VisitedPoint:
     clients: Sequence[int] = ()
     if curved:
         clients = _costly_clients(land)
@@ -205,7 +220,11 @@ def _visit(land: Landscape, x: Vec, t: int, curved: bool) -> VisitedPoint:
     )
 
 
-def _gaps(land: Landscape, end: Vec, best: Minimum | None) -> Gaps:
+def _gaps(
+    land: Landscape,
+    end: Vec,
+    best: Minimum | None,
+) -> Gaps:
     """Mean of the clients' lowest values.
 
     How far they are above it at one common point; the same for batches.

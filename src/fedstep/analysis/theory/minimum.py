@@ -38,7 +38,11 @@ def value_and_gradient(f: Function, x: Vec) -> tuple[float, Vec]:
     return float(value.detach()), g
 
 
-def minimise(f: Function, x: Vec, iterations: int = 60) -> Minimum:
+def minimise(
+    f: Function,
+    x: Vec,
+    iterations: int = 60,
+) -> Minimum:
     """Newton's steps for few parameters, exact on a quadratic and then the minimiser nearest to x.
 
     Else L-BFGS.
@@ -59,7 +63,11 @@ def _newton(f: Function, best: Minimum) -> Minimum:
     for _ in range(NEWTON_STEPS):
         _, g = value_and_gradient(f, best.x)
         # the pseudo-inverse does not move along flat directions: the minimiser nearest to x
-        inverse = torch.linalg.pinv(dense_hessian(f, best.x), rtol=1e-10, hermitian=True)
+        inverse = torch.linalg.pinv(
+            dense_hessian(f, best.x),
+            rtol=1e-10,
+            hermitian=True,
+        )
         step = inverse @ g.double()
         trial = Minimum.at(f, best.x - step.to(best.x))
         if not trial.value <= best.value or trial.slope >= best.slope:
@@ -68,7 +76,11 @@ def _newton(f: Function, best: Minimum) -> Minimum:
     return best
 
 
-def _lbfgs(f: Function, x: Vec, iterations: int) -> Minimum:
+def _lbfgs(
+    f: Function,
+    x: Vec,
+    iterations: int,
+) -> Minimum:
     """torch's L-BFGS with the strong Wolfe search, which is deterministic."""
     point = x.detach().clone().requires_grad_()
     optimiser = torch.optim.LBFGS(

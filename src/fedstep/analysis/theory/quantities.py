@@ -54,7 +54,11 @@ def _curvatures(m: Measured, setup: Setup | None) -> list[Quantity]:
             number_text(m.smooth["clients"]),
             f"largest curvature of an f_i; {how}",
         ),
-        Quantity("L of batches", number_text(m.smooth["batches"]), f"of a batch; {how}"),
+        Quantity(
+            "L of batches",
+            number_text(m.smooth["batches"]),
+            f"of a batch; {how}",
+        ),
         Quantity(
             "L along the steps",
             number_text(m.smooth["steps"]),
@@ -92,8 +96,16 @@ def _noise(m: Measured) -> list[Quantity]:
             number_text(m.client_gap),
             f"mean of f_i - min f_i at {where}, {sample}: an estimate",
         ),
-        Quantity("batch gap", number_text(m.batch_gap), "the same on the clients' first batches"),
-        Quantity("least batch loss", number_text(m.floor), "seen before or after a step"),
+        Quantity(
+            "batch gap",
+            number_text(m.batch_gap),
+            "the same on the clients' first batches",
+        ),
+        Quantity(
+            "least batch loss",
+            number_text(m.floor),
+            "seen before or after a step",
+        ),
     ]
 
 
@@ -102,7 +114,12 @@ def _steepness(m: Measured, setup: Setup | None) -> list[Quantity]:
     shortest = min((look.shortest for look in m.looks), default=nan)
     taken = "taken by a client"
     if setup is not None:
-        low = bounds.smallest_step(m.L, setup.c, setup.start, setup.shrink)
+        low = bounds.smallest_step(
+            m.L,
+            setup.c,
+            setup.start,
+            setup.shrink,
+        )
         taken = f"a search on an L-smooth function ends at {low:.3g} or more"
     return [
         Quantity(
@@ -115,7 +132,11 @@ def _steepness(m: Measured, setup: Setup | None) -> list[Quantity]:
             number_text(m.G),
             "smallest with mean |grad f_i|^2 <= G^2 + |grad f|^2 there (B = 1)",
         ),
-        Quantity("client drift", number_text(drift), "largest mean |x_k - w|^2 of a round"),
+        Quantity(
+            "client drift",
+            number_text(drift),
+            "largest mean |x_k - w|^2 of a round",
+        ),
         Quantity("shortest step", number_text(shortest), taken),
     ]
 
@@ -141,6 +162,14 @@ def _descent(m: Measured) -> list[Quantity]:
             f"mean decrease of f; from {number_text(min(falls))} to {number_text(max(falls))}",
         ),
         Quantity("f*", lowest, slope),
-        Quantity("|w_0 - w*|^2", number_text(m.D2), "to the point found"),
-        Quantity("failed searches", str(m.failed), f"of {looked_at} steps looked at"),
+        Quantity(
+            "|w_0 - w*|^2",
+            number_text(m.D2),
+            "to the point found",
+        ),
+        Quantity(
+            "failed searches",
+            str(m.failed),
+            f"of {looked_at} steps looked at",
+        ),
     ]

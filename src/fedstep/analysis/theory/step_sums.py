@@ -80,7 +80,13 @@ class StepSums:
         self.drifts.append(drift / len(notes))
         self.limits.append(limit / len(notes))
 
-    def _taken(self, whole: Batch, note: NotedStep, step: float, c: float) -> float:
+    def _taken(
+        self,
+        whole: Batch,
+        note: NotedStep,
+        step: float,
+        c: float,
+    ) -> float:
         """One step that was taken; returns what bounds its squared length: eta times the decrease
         over c.
         """

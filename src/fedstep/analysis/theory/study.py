@@ -29,7 +29,11 @@ class ChosenMethod:
     spec: str
 
 
-def chosen_methods(study: Study, wanted: Sequence[str], home: Path) -> list[ChosenMethod]:
+def chosen_methods(
+    study: Study,
+    wanted: Sequence[str],
+    home: Path,
+) -> list[ChosenMethod]:
     """Those asked for, by label or as a call; else every line search, else the first method."""
     if wanted:
         return [_named(study, name, home) for name in wanted]
@@ -54,7 +58,13 @@ def study_theory(
     findings = []
     for method in methods:
         sim, _ = simulation(Job(study.setting, method.spec, seed), data)
-        measured = measure(sim, rounds, points, clients, partial(show, method.label, rounds))
+        measured = measure(
+            sim,
+            rounds,
+            points,
+            clients,
+            partial(show, method.label, rounds),
+        )
         findings.append(
             Finding(
                 label=method.label,
@@ -71,7 +81,11 @@ def _searches(method: Method) -> bool:
     return isinstance(build(method.spec).local.step, LineSearch)
 
 
-def _named(study: Study, name: str, home: Path) -> ChosenMethod:
+def _named(
+    study: Study,
+    name: str,
+    home: Path,
+) -> ChosenMethod:
     labels = {method.label: method for method in study.methods}
     if name in labels:
         return _tuned(labels[name], home)

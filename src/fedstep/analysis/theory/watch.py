@@ -49,20 +49,52 @@ class Watched(StepRule):
     def shared_init(self, x: Vec) -> dict[str, Tensor]:
         return self.rule.shared_init(x)
 
-    def begin(self, x: Vec, shared: State, memory: State) -> dict[str, Tensor]:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> dict[str, Tensor]:
         return self.rule.begin(x, shared, memory)
 
     def search(
-        self, phi: Phi, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+        self,
+        phi: Phi,
+        x: Vec,
+        f: Scalar,
+        g: Vec,
+        d: Vec,
+        state: State,
     ) -> tuple[Outcome, dict[str, Tensor]]:
-        out, after = self.rule.search(phi, x, f, g, d, state)
-        self.notes.append(NotedStep(phi=phi, x=x, f=f, g=g, d=d, out=out))
+        out, after = self.rule.search(
+            phi,
+            x,
+            f,
+            g,
+            d,
+            state,
+        )
+        self.notes.append(
+            NotedStep(
+                phi=phi,
+                x=x,
+                f=f,
+                g=g,
+                d=d,
+                out=out,
+            )
+        )
         return out, after
 
     def message(self, state: State) -> dict[str, Tensor]:
         return self.rule.message(state)
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> dict[str, Tensor]:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> dict[str, Tensor]:
         return self.rule.fold(shared, message, agg)
 
 
@@ -78,15 +110,31 @@ class Watching(Executor):
     show: Callable[[int, Broadcast, list[NotedStep]], None]  # client, what it was sent, its steps
 
     def __call__(
-        self, task: Task, sent: Broadcast, cohort: Sequence[int], store: Store, probe: bool = False
+        self,
+        task: Task,
+        sent: Broadcast,
+        cohort: Sequence[int],
+        store: Store,
+        probe: bool = False,
     ) -> Iterator[Update]:
         if probe or sent.round not in self.rounds:
-            yield from self.inner(task, sent, cohort, store, probe)
+            yield from self.inner(
+                task,
+                sent,
+                cohort,
+                store,
+                probe,
+            )
             return
         for client in cohort:
             notes: list[NotedStep] = []
             step = Watched.of(task.algorithm.local.step, notes)
             local = replace(task.algorithm.local, step=step)
             watched = replace(task, algorithm=replace(task.algorithm, local=local))
-            yield from Sequential()(watched, sent, [client], store)
+            yield from Sequential()(
+                watched,
+                sent,
+                [client],
+                store,
+            )
             self.show(client, sent, notes)
