@@ -73,9 +73,8 @@ SLOTS: Mapping[str, Slot] = _slots(zoo.fedavg())
 def methods() -> dict[str, Callable[..., Algorithm]]:
     """Every named method; those of the published programs begin with `authors.`."""
     named = {name: getattr(zoo, name) for name in zoo.__all__}
-    for name, value in vars(authors).items():
-        if _is_method(value, authors.__name__):
-            named[f"authors.{name}"] = value
+    for name in authors.__all__:
+        named[f"authors.{name}"] = getattr(authors, name)
     return named
 
 
@@ -252,9 +251,3 @@ def _is_part(value: object, module: str) -> bool:
         return False
     public = value.__module__ == module and not value.__name__.startswith("_")
     return public and issubclass(value, ABC)
-
-
-def _is_method(value: object, module: str) -> bool:
-    if not inspect.isfunction(value):
-        return False
-    return value.__module__ == module and not value.__name__.startswith("_")

@@ -10,6 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the paper's own
+PROGRAMS = ("averaging.py", "searching.py", "running_sums.py")  # files of `authors`, in this order
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def catalog() -> list[Entry]:
     entries: list[Entry] = []
     for module in sorted(modules, key=_place):
         entries.extend(_read(module, prefix=""))
-    entries.extend(_read(package.joinpath("authors.py"), prefix="authors."))
+    for name in PROGRAMS:
+        module = package.joinpath("authors", name)
+        entries.extend(_read(module, prefix="authors."))
     return entries
 
 
