@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fedstep import InputError, build, zoo
-from fedstep.analysis.theory.claims import claims, lemmas
+from fedstep.analysis.theory.claims import claims
 from fedstep.analysis.theory.curvature import spectrum
 from fedstep.analysis.theory.findings import (
     Finding,
@@ -20,9 +20,11 @@ from fedstep.analysis.theory.findings import (
     finding_notes,
     finding_record,
 )
-from fedstep.analysis.theory.hypotheses import NO, YES, Setup, checks, not_covered
+from fedstep.analysis.theory.hypotheses import NO, YES, checks, not_covered
+from fedstep.analysis.theory.lemmas import lemmas
 from fedstep.analysis.theory.measure import measure
 from fedstep.analysis.theory.minimum import minimise
+from fedstep.analysis.theory.setup import Setup
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task

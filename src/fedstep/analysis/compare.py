@@ -21,9 +21,9 @@ NEAR = 0.05  # of the best, which a target may miss
 class Comparison:
     """All methods by one metric, the target of their costs and the method they are held against."""
 
-    methods: tuple[MethodSummary, ...]
-    target: float
-    reference: str
+    methods: tuple[MethodSummary, ...]  # in the study's order
+    target: float  # of the metric, that costs are counted to
+    reference: str  # label
     metric: MetricInfo
 
 
@@ -53,17 +53,27 @@ def compare_groups(
     """The same of methods without a study around them; rounds: those of one run."""
     metric = primary_metric(groups)
     _check_target(target, metric)
-    scores = {group.label: by_seed(group, lambda run: run.final(metric.name)) for group in groups}
-    means = {label: Spread.of(list(seeds.values())).mean for label, seeds in scores.items()}
+
+    def score(run: Run) -> float:
+        return run.final(metric.name)
+
+    scores = {}
+    means = {}
+    for group in groups:
+        seeds = by_seed(group, score)
+        scores[group.label] = seeds
+        means[group.label] = Spread.of(list(seeds.values())).mean
     leader = max(means, key=lambda label: metric.rank(means[label]))
     if reference is None:
         reference = leader
     if reference not in scores:
-        raise InputError(unknown("method", reference, list(scores)))
+        labels = list(scores)
+        raise InputError(unknown("method", reference, labels))
     if target is None:
         target = near(means[leader], metric)
     methods = []
     for group in groups:
+        # a difference of the reference to itself is 0 by construction and says nothing
         gap: Difference | None = None
         if group.label != reference:
             gap = difference(scores[group.label], scores[reference])
@@ -86,6 +96,7 @@ def compare_groups(
 
 def near(value: float, metric: MetricInfo) -> float:
     """A value a little worse than the one given: 95 % of an accuracy, 105 % of an error."""
+    # of a negative value the larger multiple is the smaller number
     worse_is_smaller = metric.higher_is_better == (value >= 0)
     if worse_is_smaller:
         return (1 - NEAR) * value
@@ -95,15 +106,22 @@ def near(value: float, metric: MetricInfo) -> float:
 def common_target(runs: Sequence[Run]) -> float:
     """A value that the better runs reach: near the best evaluation of all."""
     metric = runs[0].metric
-    tops = [top.value for run in runs if (top := best(run, metric)) is not None]
+    tops = []
+    for run in runs:
+        top = best(run, metric)
+        if top is not None:
+            tops.append(top.value)
+    # nothing was evaluated: NaN, which no run reaches
     if not tops:
         return nan
-    return near(max(tops, key=metric.rank), metric)
+    best_of_all = max(tops, key=metric.rank)
+    return near(best_of_all, metric)
 
 
 def _check_target(target: float | None, metric: MetricInfo) -> None:
     if target is None:
         return
+    # 80 where 0.8 is meant is the commonest slip, and would never be reached
     if metric.percent and not 0 < target <= 1:
         raise InputError(f"target {target:g}: give {_one(metric)} in (0, 1], such as 0.8")
     if not math.isfinite(target):

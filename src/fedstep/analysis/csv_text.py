@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # beginnings that spreadsheets take for one
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -16,15 +16,19 @@ def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     Text that a spreadsheet would run as a formula gets a quote in front.
     """
     text = io.StringIO()
+    # "\n" on every platform: the same results give the same bytes
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_harmless(head) for head in heads])
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    for cells in (heads, *rows):
+        harmless = [_harmless(cell) for cell in cells]
+        writer.writerow(harmless)
     return text.getvalue()
 
 
 def _harmless(cell: Any) -> Any:
     """Numbers stay: -0.5 begins with a minus and is no formula."""
-    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+    if not isinstance(cell, str):
+        return cell
+    if not cell.startswith(FORMULA):
         return cell
     try:
         float(cell)

@@ -25,8 +25,8 @@ class Curve:
 
     x: tuple[float, ...]
     y: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    low: tuple[float, ...]  # lower end of the band
+    high: tuple[float, ...]  # upper end
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def quartiles(group: Group) -> Curve:
     def line(place: int) -> Curve:
         return mean_band(group, lambda run: run.quantile(place))
 
+    # places among the five quantiles that a row holds
     middle = line(2)
     return Curve(
         x=middle.x,
@@ -122,12 +123,18 @@ def quartiles(group: Group) -> Curve:
 
 def searches(group: Group) -> bool:
     """Whether the clients searched for their steps."""
-    return any(trials > 0 for run in group.runs for trials in run.column("trials"))
+    trials: list[float] = []
+    for run in group.runs:
+        trials += run.column("trials")
+    return any(count > 0 for count in trials)
 
 
 def extrapolates(group: Group) -> bool:
     """Whether the server's step changes."""
-    steps = {eta_g for run in group.runs for eta_g in run.column("eta_g")}
+    # seen in the numbers, not read from the name: a rule may be capped at one step
+    steps: set[float] = set()
+    for run in group.runs:
+        steps.update(run.column("eta_g"))
     return len(steps) > 1
 
 
@@ -136,7 +143,8 @@ def averages(group: Group, metric: MetricInfo) -> bool:
     for run in group.runs:
         for row in run.rows:
             last = row.get(LAST + metric.name)
-            if last is not None and last != row.get(metric.name):
+            shown = row.get(metric.name)
+            if last is not None and last != shown:
                 return True
     return False
 
@@ -146,7 +154,12 @@ def thin(points: Sequence[T], most: int = POINTS) -> list[T]:
     if len(points) <= most:
         return list(points)
     spacing = (len(points) - 1) / (most - 1)
-    return [points[math.floor(i * spacing + 0.5)] for i in range(most)]
+    some = []
+    for i in range(most):
+        # not `round`, which goes to the even neighbour and would space points unevenly
+        place = math.floor(i * spacing + 0.5)
+        some.append(points[place])
+    return some
 
 
 def _mean_and_deviation(values: Sequence[float]) -> Banded:
@@ -163,9 +176,14 @@ def _mean_and_deviation(values: Sequence[float]) -> Banded:
 
 
 def _median_and_ends(values: Sequence[float]) -> Banded:
+    # a seed that diverged makes a gap: the median of the others would hide it
     if any(map(isnan, values)):
         return Banded(nan, nan, nan)
-    return Banded(median(values), min(values), max(values))
+    return Banded(
+        middle=median(values),
+        low=min(values),
+        high=max(values),
+    )
 
 
 def _over_seeds(
@@ -179,7 +197,8 @@ def _over_seeds(
     ys = [y(run) for run in group.runs]
     places: list[float] = []
     bands: list[Banded] = []
-    for i in range(max(len(line) for line in xs)):
+    longest = max(len(line) for line in xs)
+    for i in range(longest):
         y_here = [line[i] for line in ys if i < len(line)]
         # not evaluated in this round; a round in which one seed diverged stays, as a gap
         if all(map(isnan, y_here)):
@@ -187,6 +206,7 @@ def _over_seeds(
         x_here = [line[i] for line in xs if i < len(line)]
         places.append(Spread.of(x_here).mean)
         bands.append(combine(y_here))
+    # both by the same rule, so that they stay together
     places = thin(places)
     bands = thin(bands)
     return Curve(

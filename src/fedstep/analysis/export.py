@@ -13,6 +13,7 @@ from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
 from fedstep.run.history import Run
 
+# the quantiles of a round's steps, in the order in which a row holds them
 STEPS = ("step_min", "step_q1", "step_median", "step_q3", "step_max")
 
 
@@ -21,7 +22,8 @@ def tidy(results: Results) -> Iterator[dict[str, Any]]:
     given summed up so far.
     """
     for group in results.groups:
-        for seed, run in zip(group.seeds, group.runs, strict=True):
+        seeds_and_runs = zip(group.seeds, group.runs, strict=True)
+        for seed, run in seeds_and_runs:
             yield from _run_rows(group, seed, run)
 
 
@@ -29,13 +31,17 @@ def write_csv(results: Results, path: Path) -> Path:
     """Comma-separated values with a header; empty where nothing was measured."""
     rows = list(tidy(results))
     columns = all_columns(rows)
-    cells = [[row.get(name) for name in columns] for row in rows]
+    cells = []
+    for row in rows:
+        # methods differ in what they measure: an absent value is an empty cell
+        cells.append([row.get(name) for name in columns])
     write_text(path, csv_text(columns, cells))
     return path
 
 
 def write_parquet(results: Results, path: Path) -> Path:
     """The same table in Apache Parquet, with null where nothing was measured (extra `parquet`)."""
+    # here, not above: the extra is large, and everything else works without it
     try:
         import pyarrow
         from pyarrow import parquet
@@ -44,7 +50,11 @@ def write_parquet(results: Results, path: Path) -> Path:
             "pyarrow is not installed: pip install 'fedstep[parquet]', or take --csv"
         ) from None
     rows = list(tidy(results))
-    kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), str: pyarrow.string()}
+    kinds = {
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        str: pyarrow.string(),
+    }
 
     def column(name: str) -> Any:
         values = [row.get(name) for row in rows]
@@ -55,8 +65,10 @@ def write_parquet(results: Results, path: Path) -> Path:
             kind = kinds.get(types.pop(), kind)
         return pyarrow.array(values, kind)
 
+    columns = {name: column(name) for name in all_columns(rows)}
+    table = pyarrow.table(columns)
+    # into memory first: `write_bytes` replaces a file whole or not at all
     data = pyarrow.BufferOutputStream()
-    table = pyarrow.table({name: column(name) for name in all_columns(rows)})
     parquet.write_table(table, data)
     write_bytes(path, data.getvalue().to_pybytes())
     return path
@@ -77,10 +89,11 @@ def _run_rows(
     traffic = run.bytes
     for place, row in enumerate(run.rows):
         measured = {key: value for key, value in row.items() if key != "steps"}
+        quantiles = dict(zip(STEPS, row["steps"], strict=True))
         yield {
             **named,
             **measured,
-            **dict(zip(STEPS, row["steps"], strict=True)),
+            **quantiles,
             "gradients_so_far": gradients[place],
             "bytes_so_far": int(traffic[place]),
         }

@@ -10,5 +10,5 @@ class Grid:
     """Words in rows and columns; the first column names what the row is of."""
 
     title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    heads: tuple[str, ...]  # one for every column
+    rows: tuple[tuple[str, ...], ...]  # each as long as heads

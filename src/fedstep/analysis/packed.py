@@ -23,6 +23,7 @@ def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
     Floats keep 6 significant digits, every round is kept.
     """
     lines = [_line(digest, run) for digest, run in runs.items()]
+    text = "".join(lines)
     data = io.BytesIO()
     # neither name, time nor platform in the header, so that the bytes depend on the results alone
     with gzip.GzipFile(
@@ -32,7 +33,7 @@ def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
         data,
         mtime=0,
     ) as file:
-        file.write("".join(lines).encode())
+        file.write(text.encode())
     write_bytes(path, data.getvalue())
     return path
 
@@ -44,8 +45,10 @@ def unpack(path: Path) -> dict[str, StoredRun]:
         text = gzip.decompress(path.read_bytes()).decode()
         for line in text.splitlines():
             entry = json.loads(line)
+            digest = entry["digest"]
             rows = _rows(entry["columns"])
-            runs[entry["digest"]] = StoredRun(entry["spec"], rows, done=True)
+            # only finished runs are packed
+            runs[digest] = StoredRun(entry["spec"], rows, done=True)
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
@@ -55,6 +58,7 @@ def unpack(path: Path) -> dict[str, StoredRun]:
 
 def all_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The columns of any of the rows, in the order in which they first occur."""
+    # a dictionary as an ordered set
     columns: dict[str, None] = {}
     for row in rows:
         columns.update(dict.fromkeys(row))
@@ -62,21 +66,37 @@ def all_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _line(digest: str, run: StoredRun) -> str:
+    # by column: the names stand once in the file, and gzip finds like beside like
     columns = {}
     for key in all_columns(run.rows):
         columns[key] = [_short(row.get(key)) for row in run.rows]
-    line = {"digest": digest, "spec": run.spec, "columns": columns}
-    return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
+    entry = {
+        "digest": digest,
+        "spec": run.spec,
+        "columns": columns,
+    }
+    # NaN is no JSON: rows hold null instead, and anything else is a mistake upstream
+    line = json.dumps(
+        entry,
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+    return line + "\n"
 
 
 def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     names = list(columns)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = []
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(names, values, strict=True))
+        rows.append(row)
+    return rows
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{PACKED_DIGITS}g}")
+        digits = f"{value:.{PACKED_DIGITS}g}"
+        return float(digits)
     if isinstance(value, list):
         return [_short(item) for item in value]
     return value

@@ -32,15 +32,26 @@ def method_profiles(
         path = home / "runs" / job.digest / PROFILE_FILE
         if path.exists():
             profile = json.loads(path.read_text())
-            by_label.setdefault(label, []).append(profile)
+            of_method = by_label.setdefault(label, [])
+            of_method.append(profile)
     return [_together(label, profiles) for label, profiles in by_label.items()]
 
 
-def _together(label: str, profiles: Sequence[Mapping[str, Any]]) -> MethodProfile:
-    seconds = {kind: sum(p["seconds"][kind] for p in profiles) for kind in TIME_KINDS}
+def _together(
+    label: str,
+    profiles: Sequence[Mapping[str, Any]],
+) -> MethodProfile:
+    seconds = {}
+    for kind in TIME_KINDS:
+        seconds[kind] = sum(profile["seconds"][kind] for profile in profiles)
     # a run of no time at all would divide by 0
     total = sum(seconds.values()) or 1.0
-    rounds = max(1, sum(p["rounds"] for p in profiles))
-    wall = sum(p["wall"] for p in profiles) / rounds
+    rounds = sum(profile["rounds"] for profile in profiles)
+    # sums first, one division: long runs count more than short ones
+    wall = sum(profile["wall"] for profile in profiles) / max(1, rounds)
     shares = {kind: value / total for kind, value in seconds.items()}
-    return MethodProfile(label, 1000 * wall, shares)
+    return MethodProfile(
+        label=label,
+        milliseconds=1000 * wall,
+        shares=shares,
+    )

@@ -23,14 +23,14 @@ class Group:
     """A method's runs in the order of their seeds; a seed that has not begun is left out."""
 
     label: str
-    runs: tuple[Run, ...]
-    choice: Choice
-    published: Mapping[str, Sequence[float]]
+    runs: tuple[Run, ...]  # one for every seed
+    choice: Choice  # what tuning chose; the spec itself where nothing was tuned
+    published: Mapping[str, Sequence[float]]  # numbers of a paper, as the study's file has them
     seeds: tuple[int, ...]
     unfinished: tuple[int, ...]  # seeds whose runs are used up to where they stopped
     specs: tuple[Mapping[str, Any], ...]  # spec.json of every run
     varied: Mapping[str, float] = field(default_factory=dict)  # as the study's file has it
-    family: str = ""
+    family: str = ""  # the method that is varied
 
     @staticmethod
     def alone(run: Run) -> Group:
@@ -51,14 +51,15 @@ class Results:
     """A study and what is known of it so far."""
 
     study: Study
-    groups: tuple[Group, ...]
-    choices: Mapping[str, Choice]
+    groups: tuple[Group, ...]  # methods of which a run has begun
+    choices: Mapping[str, Choice]  # by label
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Methods of which no run has begun."""
         there = {group.label for group in self.groups}
-        return tuple(m.label for m in self.study.methods if m.label not in there)
+        labels = [method.label for method in self.study.methods]
+        return tuple(label for label in labels if label not in there)
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,15 @@ def load_results(home: Path) -> Results:
         return load_single_run(home)
     study = _study(home)
     choices = _choices(study, home)
-    runs = _stored_runs(home, _jobs(study, choices))
+    jobs = _jobs(study, choices)
+    runs = _stored_runs(home, jobs)
     groups = []
     for method in study.methods:
         of_method = [run for run in runs if run.label == method.label]
+        # without a run there may be no choice either: tuning comes first
         if of_method:
-            groups.append(_group(method, choices[method.label], of_method))
+            choice = choices[method.label]
+            groups.append(_group(method, choice, of_method))
     if not groups:
         raise InputError(f"{home}: no results yet; make them with fedstep run STUDY --out {home}")
     return Results(study, tuple(groups), choices)
@@ -109,8 +113,13 @@ def pack(home: Path, path: Path) -> Path:
     if is_single_run(home):
         raise InputError(f"{home}: one run, not a study; export it with --csv or --parquet")
     study = _study(home)
-    runs = _stored_runs(home, _jobs(study, _choices(study, home)))
-    finished = {run.job.digest: run.stored for run in runs if run.stored.done}
+    choices = _choices(study, home)
+    runs = _stored_runs(home, _jobs(study, choices))
+    finished = {}
+    for run in runs:
+        # a run that goes on would be frozen in the file where it stands
+        if run.stored.done:
+            finished[run.job.digest] = run.stored
     if not finished:
         raise InputError(
             f"{home}: no finished run to pack; finish them with fedstep run STUDY --out {home}"
@@ -126,7 +135,8 @@ def _group(
     rows = []
     for run in runs:
         name = f"{method.label}, seed {run.job.seed}"
-        rows.append(Run(name, run.stored.rows, metric_infos(run.stored.spec)))
+        metrics = metric_infos(run.stored.spec)
+        rows.append(Run(name, run.stored.rows, metrics))
     return Group(
         label=method.label,
         runs=tuple(rows),
@@ -153,7 +163,15 @@ def _study(home: Path) -> Study:
 
 
 def _choices(study: Study, home: Path) -> dict[str, Choice]:
-    choices = {m.label: Choice(m.label, m.spec, 0, {}) for m in study.methods if not m.grid}
+    choices = {}
+    for method in study.methods:
+        if not method.grid:
+            choices[method.label] = Choice(
+                method.label,
+                method.spec,
+                rounds=0,
+                scores={},
+            )
     if (home / "tuning.json").exists():
         choices.update(read_choices(home))
     return choices
@@ -165,7 +183,12 @@ def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:
     ready = tuple(m for m in study.methods if m.label in choices)
     specs = {m.label: choices[m.label].spec for m in ready}
     jobs = replace(study, methods=ready).runs(specs)
-    return [(m.label, job) for (_, m), job in zip(product(study.seeds, ready), jobs, strict=True)]
+    # in the order of `Study.runs`: all methods of the first seed, then of the next
+    order = product(study.seeds, ready)
+    labelled = []
+    for (_, method), job in zip(order, jobs, strict=True):
+        labelled.append((method.label, job))
+    return labelled
 
 
 def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledRun]:
@@ -175,7 +198,8 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
     runs = []
     for label, job in jobs:
         # a folder of the run itself knows more than the rounded numbers of the compact file
-        stored = read_run(home / "runs" / job.digest) or packed.get(job.digest)
+        folder = home / "runs" / job.digest
+        stored = read_run(folder) or packed.get(job.digest)
         if stored is not None:
             runs.append(_LabelledRun(label, job, stored))
     return runs
@@ -183,7 +207,9 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
 
 def is_single_run(home: Path) -> bool:
     """Whether the folder is that of one run, as `fit(out=...)` writes it."""
-    return (home / SPEC).exists() and not (home / "study.toml").exists()
+    has_spec = (home / SPEC).exists()
+    has_study = (home / "study.toml").exists()
+    return has_spec and not has_study
 
 
 def load_single_run(home: Path) -> Results:

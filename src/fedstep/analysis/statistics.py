@@ -21,7 +21,7 @@ class Spread:
     """Mean and sample standard deviation (NaN of a single value)."""
 
     mean: float
-    std: float
+    std: float  # divided by n - 1
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
@@ -32,7 +32,8 @@ class Spread:
         if n == 1:
             return Spread(mean, nan)
         squares = sum((v - mean) ** 2 for v in values)
-        return Spread(mean, math.sqrt(squares / (n - 1)))
+        variance = squares / (n - 1)
+        return Spread(mean, math.sqrt(variance))
 
 
 @dataclass(frozen=True)
@@ -40,21 +41,30 @@ class Difference:
     """A mean paired difference, its 95 % t-interval and its sign-flip p-value."""
 
     mean: float
-    low: float
+    low: float  # end of the interval
     high: float
-    p: float
-    pairs: int
+    p: float  # two-sided
+    pairs: int  # seeds that both methods have
 
 
-def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference:
+def difference(
+    ours: Mapping[int, float],
+    theirs: Mapping[int, float],
+) -> Difference:
     """Ours less theirs over the seeds that both have.
 
     mean +- t * std / sqrt(n), t the 0.975 quantile with n - 1 degrees of freedom. Beyond 31 seeds
     the quantile of 30 degrees is used, which is a little too wide. Hand-made examples:
     tests/study/test_compare.py.
     """
-    paired = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
-    gaps = [gap for gap in paired if not math.isnan(gap)]
+    gaps = []
+    for seed in ours:
+        if seed not in theirs:
+            continue
+        gap = ours[seed] - theirs[seed]
+        # of two infinite scores there is no difference
+        if not math.isnan(gap):
+            gaps.append(gap)
     spread = Spread.of(gaps)
     half = _half_width(spread, len(gaps))
     return Difference(
@@ -70,7 +80,9 @@ def _half_width(spread: Spread, n: int) -> float:
     """Half the 95 % interval of a mean of n values; unknown of fewer than two."""
     if n < 2:
         return nan
-    quantile = T975[min(n - 2, len(T975) - 1)]
+    # n - 1 degrees of freedom, counted from 1
+    place = min(n - 2, len(T975) - 1)
+    quantile = T975[place]
     return quantile * spread.std / math.sqrt(n)
 
 

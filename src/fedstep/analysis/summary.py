@@ -19,8 +19,8 @@ class Reach:
     """What a run spent until its metric first reached a target; infinite where it never did."""
 
     rounds: float = inf
-    gradients: float = inf
-    megabytes: float = inf
+    gradients: float = inf  # gradient-equivalents
+    megabytes: float = inf  # both ways
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class MethodSummary:
     """A method over its seeds, by one metric. Costs are medians in which `never` is infinite."""
 
     label: str
-    seeds: int
-    unfinished: int
+    seeds: int  # that have begun
+    unfinished: int  # of them
     score: Spread  # mean of the last tenth of the evaluated rounds
     last: Spread  # the same at the last iterate
-    best: Spread
+    best: Spread  # evaluation of a run
     best_round: float  # median over seeds
-    heldout: Spread
+    heldout: Spread  # as `score`, of clients that never took part
     train_loss: Spread  # over all clients, at the last evaluated round
     # standard deviation by round over the last quarter of the evaluated rounds, mean over seeds
     swing: float
@@ -66,8 +66,19 @@ def summarise(
     difference: Difference | None,
 ) -> MethodSummary:
     """The numbers of one method; rounds: those of one run."""
+    tops = []
+    for run in group.runs:
+        top = best(run, metric)
+        if top is not None:
+            tops.append(top)
     reaches = [reach(run, metric, target) for run in group.runs]
-    tops = [top for run in group.runs if (top := best(run, metric)) is not None]
+    # medians, which a seed that never reached the target does not make infinite
+    middle_reach = Reach(
+        rounds=median(r.rounds for r in reaches),
+        gradients=median(r.gradients for r in reaches),
+        megabytes=median(r.megabytes for r in reaches),
+    )
+    failed = [sum(run.column("failed")) for run in group.runs]
     return MethodSummary(
         label=group.label,
         seeds=len(group.runs),
@@ -79,14 +90,10 @@ def summarise(
         heldout=spread_of(group, lambda run: run.final(HELDOUT + metric.name)),
         train_loss=_train_loss(group, metric),
         swing=spread_of(group, lambda run: swing(run, metric)).mean,
-        reach=Reach(
-            rounds=median(r.rounds for r in reaches),
-            gradients=median(r.gradients for r in reaches),
-            megabytes=median(r.megabytes for r in reaches),
-        ),
+        reach=middle_reach,
         reached=sum(r.rounds < inf for r in reaches),
         trials=_trials(group),
-        failed=sum(sum(run.column("failed")) for run in group.runs) / len(group.runs),
+        failed=sum(failed) / len(group.runs),
         tuning_rounds=group.choice.rounds,
         total_rounds=group.choice.rounds + rounds,
         difference=difference,
@@ -96,7 +103,10 @@ def summarise(
     )
 
 
-def by_seed(group: Group, score: Callable[[Run], float]) -> dict[int, float]:
+def by_seed(
+    group: Group,
+    score: Callable[[Run], float],
+) -> dict[int, float]:
     """A score of every run that has it."""
     scores = {}
     for seed, run in zip(group.seeds, group.runs, strict=True):
@@ -109,7 +119,8 @@ def by_seed(group: Group, score: Callable[[Run], float]) -> dict[int, float]:
 
 def spread_of(group: Group, score: Callable[[Run], float]) -> Spread:
     """Mean and deviation of a score over the seeds that have it."""
-    return Spread.of(list(by_seed(group, score).values()))
+    scores = by_seed(group, score)
+    return Spread.of(list(scores.values()))
 
 
 def reach(
@@ -122,6 +133,7 @@ def reach(
     if math.isnan(target):
         return Reach()
     for place, value in enumerate(run.column(metric.name)):
+        # by rank, which knows whether high or low is good
         if metric.rank(value) >= metric.rank(target):
             return Reach(
                 rounds=run.rounds[place],
@@ -149,7 +161,9 @@ def swing(run: Run, metric: MetricInfo) -> float:
     """
     values = run.evaluated(metric.name)
     # two at least: a deviation of one value is none
-    return Spread.of(values[-max(2, len(values) // 4) :]).std
+    quarter = max(2, len(values) // 4)
+    at_the_end = values[-quarter:]
+    return Spread.of(at_the_end).std
 
 
 def _train_loss(group: Group, metric: MetricInfo) -> Spread:
@@ -163,17 +177,21 @@ def _train_loss(group: Group, metric: MetricInfo) -> Spread:
 
 
 def _last_evaluated(run: Run, metric: MetricInfo) -> int | None:
-    evaluated = [
-        place
-        for place, row in enumerate(run.rows)
-        if row.get(metric.name) is not None or row.get("train_loss") is not None
-    ]
-    return max(evaluated, default=None)
+    last = None
+    for place, row in enumerate(run.rows):
+        has_metric = row.get(metric.name) is not None
+        # null in an evaluated row means that it was not finite: the row counts by either
+        has_loss = row.get("train_loss") is not None
+        if has_metric or has_loss:
+            last = place
+    return last
 
 
 def _trials(group: Group) -> float:
     """Rounds without a search do not count: their 0 is no number of trials."""
-    searched = [trials for run in group.runs for trials in run.column("trials") if trials > 0]
+    searched = []
+    for run in group.runs:
+        searched += [trials for trials in run.column("trials") if trials > 0]
     if not searched:
         return 0.0
     return sum(searched) / len(searched)

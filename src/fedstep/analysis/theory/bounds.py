@@ -23,7 +23,11 @@ def smallest_step(
     """The smallest step that an Armijo search on an L-smooth function can end at; shrink 1: the
     largest acceptable step.
     """
-    return min(max_step, shrink * 2 * (1 - c) / L) if L > 0 else max_step
+    # a flat function accepts whatever is tried first; L may also be NaN
+    if not L > 0:
+        return max_step
+    longest_sure = shrink * 2 * (1 - c) / L
+    return min(max_step, longest_sure)
 
 
 def kappa_limit(c: float, max_step: float) -> float:
@@ -37,7 +41,10 @@ def reduced_c(
     max_step: float,
 ) -> float:
     """c' = c - 2 kappa max_step: what noise leaves of c."""
-    return c - 2 * kappa * max_step if kappa > 0 else c
+    # 0 * inf is NaN: without noise any max_step will do
+    if not kappa > 0:
+        return c
+    return c - 2 * kappa * max_step
 
 
 def step_limit(
@@ -51,7 +58,8 @@ def step_limit(
 
     2c' - eta_g - K L max_step > 0
     """
-    return _over(2 * c - eta_g, K * L + 4 * kappa)
+    margin = 2 * c - eta_g
+    return _over(margin, K * L + 4 * kappa)
 
 
 def safe_step_limit(
@@ -65,7 +73,8 @@ def safe_step_limit(
 
     2c' - eta_g - 2 K L max_step > 0
     """
-    return _over(2 * c - eta_g, 2 * K * L + 4 * kappa)
+    margin = 2 * c - eta_g
+    return _over(margin, 2 * K * L + 4 * kappa)
 
 
 def printed_sgd(
@@ -77,7 +86,8 @@ def printed_sgd(
     """Theorem 1 as printed, on f(w-bar) - f* of SGD: false, the step that a search ends at does
     not know max_step.
     """
-    return _over(c * D2, (2 * c - 1) * max_step * steps)
+    decrease = 2 * c - 1
+    return _over(c * D2, decrease * max_step * steps)
 
 
 def sgd(
@@ -87,7 +97,8 @@ def sgd(
     D2: float,
 ) -> float:
     """Vaswani et al.'s form of it, low the smallest step."""
-    return _over(c * D2, (2 * c - 1) * low * steps)
+    decrease = 2 * c - 1
+    return _over(c * D2, decrease * low * steps)
 
 
 def sgd_strongly(
@@ -97,7 +108,8 @@ def sgd_strongly(
     D2: float,
 ) -> float:
     """On |w_T - w*|^2 of SGD, for c >= 1/2."""
-    return (1 - mu * low) ** steps * D2
+    step_factor = 1 - mu * low
+    return step_factor**steps * D2
 
 
 def printed_convex(
@@ -113,7 +125,8 @@ def printed_convex(
 
     FedExpSLS: eta_g = 1.
     """
-    return _over(c * D2, (2 * c - eta_g - K * L * max_step) * eta_g * max_step * K * T)
+    margin = 2 * c - eta_g - K * L * max_step
+    return _over(c * D2, margin * eta_g * max_step * K * T)
 
 
 def printed_strongly(
@@ -125,7 +138,8 @@ def printed_strongly(
     D2: float,
 ) -> float:
     """On |w_T - w*|^2 of FedSLS as printed: false for c near 1. FedExpSLS: eta_g = 1."""
-    return float((1 - eta_g * max_step * mu * K / 2) ** T) * D2
+    round_factor = 1 - eta_g * max_step * mu * K / 2
+    return float(round_factor**T) * D2
 
 
 def convex(
@@ -138,7 +152,8 @@ def convex(
     """On f(w-bar) - f* of FedSLS, 0 < eta_g <= 1, and of FedExpSLS with eta_g = 1: of every round
     only the first step counts.
     """
-    return _over(c * D2, (2 * c - 1) * eta_g * low * T)
+    decrease = 2 * c - 1
+    return _over(c * D2, decrease * eta_g * low * T)
 
 
 def strongly(
@@ -153,7 +168,10 @@ def strongly(
 
     Every client mu-strongly convex.
     """
-    return (1 - eta_g * (1 - (1 - mu * low) ** K)) ** T * D2
+    step_factor = 1 - mu * low
+    # the server goes eta_g of the way to where K such steps lead
+    round_factor = 1 - eta_g * (1 - step_factor**K)
+    return round_factor**T * D2
 
 
 def strongly_in_the_mean(
@@ -169,7 +187,8 @@ def strongly_in_the_mean(
     The first step of a round brings a client nearer by eta (2 - 1/c) (f_i(w_t) - f_i*), the others
     do not lead away; the mean over clients of f_i(w_t) - f_i* is at least mu/2 |w_t - w*|^2.
     """
-    return (1 - eta_g * low * (2 - 1 / c) * mu / 2) ** T * D2
+    round_factor = 1 - eta_g * low * (2 - 1 / c) * mu / 2
+    return round_factor**T * D2
 
 
 def drift(
@@ -200,6 +219,8 @@ def gradients(
 
 def _over(above: float, below: float) -> float:
     """above / below as a bound: no bound where the divisor vanishes or is not a number."""
-    if below == 0:
-        return inf if above > 0 else nan
-    return above / below
+    if below != 0:
+        return above / below
+    if above > 0:
+        return inf
+    return nan

@@ -12,15 +12,15 @@ from fedstep.analysis.theory.hypotheses import (
     NO,
     UNKNOWN,
     Check,
-    Setup,
     strong_convexity,
 )
 from fedstep.analysis.theory.measured import Measured
+from fedstep.analysis.theory.setup import Setup
 
 VALUE = "f(w-bar) - f*"
 DISTANCE = "|w_T - w*|^2"
-COMMON = ("convex", "interpolation", "eta_g")
-PROVED = (*COMMON, "c", "failed")
+COMMON = ("convex", "interpolation", "eta_g")  # hypotheses of every theorem
+PROVED = (*COMMON, "c", "failed")  # of every bound that is proved
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,15 @@ class Claim:
 
     theorem: str
     form: str  # "printed" or "proved"
-    on: str
+    on: str  # what is bounded
     bound: float
     measured: float
-    needs: tuple[str, ...]
+    needs: tuple[str, ...]  # names of hypotheses
 
     @property
     def ratio(self) -> float:
         """Measured over bound; above 1 the bound is broken."""
+        # `not >` also where the bound is NaN
         if not self.bound > 0:
             return nan
         return self.measured / self.bound
@@ -56,11 +57,11 @@ class Constants:
     NaN where a number is undefined, and every bound with it is then NaN.
     """
 
-    c: float
+    c: float  # Armijo's
     c_left: float  # of c, after noise
     low: float  # the smallest step of a search
-    mu: float
-    mean_mu: float
+    mu: float  # strong convexity of every client
+    mean_mu: float  # of their mean
 
     @staticmethod
     def of(m: Measured, setup: Setup) -> Constants:
@@ -69,12 +70,14 @@ class Constants:
         if c <= 0.5:
             c = nan
         c_left = bounds.reduced_c(setup.c, m.noise, setup.max_step)
+        # more noise than the theorem allows: its bound is none
         if not c_left > 0:
             c_left = nan
         mu = strong_convexity(m, setup).mu
         if mu is None:
             mu = nan
         mean_mu = m.lowest_mean
+        # a curvature that is rounding would give a rate of its own
         if not mean_mu > FLAT_CURVATURE * m.L:
             mean_mu = nan
         low = bounds.smallest_step(
@@ -95,73 +98,14 @@ class Constants:
 def claims(m: Measured, setup: Setup) -> list[Claim]:
     """Every bound with its measured counterpart."""
     constants = Constants.of(m, setup)
-    made = _convex_claims(m, setup, constants) + _strongly_convex_claims(m, setup, constants)
+    made = [
+        *_convex_claims(m, setup, constants),
+        *_strongly_convex_claims(m, setup, constants),
+    ]
     plain_sgd = m.population == 1 and m.steps == 1 and setup.eta_g == 1
     if plain_sgd and not setup.extrapolates:
         made += _sgd_claims(m, setup, constants)
     return made
-
-
-def lemmas(m: Measured, setup: Setup) -> list[Claim]:
-    """The lemmas behind the theorems, each at the visited point or round where it is nearest to
-    its bound.
-    """
-    low = bounds.smallest_step(
-        m.L,
-        setup.c,
-        setup.start,
-        setup.shrink,
-    )
-    gaps = [max(value - m.least, 0.0) for value in m.curve.f]
-    steep = [
-        _lemma(
-            "gradients",
-            bounds.gradients(setup.c, low, gaps[point.round]),
-            point.slopes,
-        )
-        for point in m.points
-    ]
-    by_steps = [_lemma("drift by steps", look.limit, look.drift) for look in m.looks]
-    by_value = []
-    # the drift lemma is on full gradients of all clients
-    if m.full_gradients and m.full_rounds:
-        for look in m.looks:
-            limit = bounds.drift(
-                setup.c,
-                m.steps,
-                setup.max_step,
-                gaps[look.round],
-            )
-            by_value.append(_lemma("drift by f", limit, look.drift))
-    made = []
-    for instances in (steep, by_steps, by_value):
-        usable = [claim for claim in instances if claim.measured > 0 and claim.bound > 0]
-        if usable:
-            made.append(max(usable, key=lambda claim: claim.ratio))
-    return made
-
-
-LEMMAS = {
-    "gradients": ("mean |grad f_i|^2", ()),
-    "drift by steps": ("mean |x_k - w|^2", ("failed",)),
-    "drift by f": ("mean |x_k - w|^2", ("failed",)),
-}
-
-
-def _lemma(
-    name: str,
-    bound: float,
-    measured: float,
-) -> Claim:
-    on, needs = LEMMAS[name]
-    return Claim(
-        theorem=f"lemma: {name}",
-        form="proved",
-        on=on,
-        bound=bound,
-        measured=measured,
-        needs=needs,
-    )
 
 
 def _convex_claims(
@@ -222,6 +166,7 @@ def _strongly_convex_claims(
         m.rounds,
         m.D2,
     )
+    # the contraction of a step needs c >= 1/2
     proved = nan
     if setup.c > 0.5:
         proved = bounds.strongly(
@@ -310,6 +255,7 @@ def _sgd_claims(
 
 
 def _gap(m: Measured) -> float:
+    # the lowest value of the run in place of f* would make every bound look good
     if m.best is None:
         return nan
     return m.curve.f_mean[-1] - m.best.value

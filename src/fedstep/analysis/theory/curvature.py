@@ -26,9 +26,9 @@ class Spectrum:
     Without `exact` high is a lower bound of the largest, low an upper one of the least.
     """
 
-    low: float
-    high: float
-    exact: bool
+    low: float  # least eigenvalue
+    high: float  # largest
+    exact: bool  # of the whole Hessian
 
 
 def spectrum(
@@ -45,10 +45,11 @@ def spectrum(
     else:
         matrix = _lanczos(f, x, seed)
     eigenvalues = torch.linalg.eigvalsh(matrix)
+    # eigvalsh sorts
     return Spectrum(
-        float(eigenvalues[0]),
-        float(eigenvalues[-1]),
-        exact,
+        low=float(eigenvalues[0]),
+        high=float(eigenvalues[-1]),
+        exact=exact,
     )
 
 
@@ -56,7 +57,9 @@ def dense_hessian(f: Function, x: Vec) -> Tensor:
     """The matrix in float64, column by column, made symmetric."""
     product = _precise_product(f, x)
     identity = torch.eye(x.numel(), dtype=torch.float64, device=x.device)
-    whole = torch.stack([product(unit) for unit in identity])
+    rows = [product(unit) for unit in identity]
+    whole = torch.stack(rows)
+    # rounding makes it a little asymmetric, and eigvalsh reads one half only
     return (whole + whole.mT) / 2
 
 
@@ -65,7 +68,8 @@ def _precise_product(f: Function, x: Vec) -> Callable[[Vec], Vec]:
     product = hessian_product(f, x)
 
     def precise(v: Vec) -> Vec:
-        return product(v.to(x)).to(v)
+        in_model_precision = product(v.to(x))
+        return in_model_precision.to(v)
 
     return precise
 
@@ -89,11 +93,16 @@ def _lanczos(
         image = product(basis[-1])
         images.append(image)
         known = torch.stack(basis)
-        rest = image - known.mT @ (known @ image)
+        along_known = known.mT @ (known @ image)
+        rest = image - along_known
         # once more: rounding would let known directions back in
-        rest = rest - known.mT @ (known @ rest)
+        left_over = known.mT @ (known @ rest)
+        rest = rest - left_over
+        # the space is closed under H: its eigenvalues are exact ones
         if rest.norm() <= SPENT * image.norm():
             break
         basis.append(rest / rest.norm())
-    small = torch.stack(basis[: len(images)]) @ torch.stack(images).mT
+    # the last vector of the basis may have no image
+    with_images = torch.stack(basis[: len(images)])
+    small = with_images @ torch.stack(images).mT
     return (small + small.mT) / 2

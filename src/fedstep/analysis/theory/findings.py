@@ -8,21 +8,23 @@ from typing import Any
 
 from fedstep.algorithm import Algorithm
 from fedstep.analysis.grid import Grid
-from fedstep.analysis.theory.claims import Claim, claims, lemmas
-from fedstep.analysis.theory.hypotheses import Check, Setup, checks, not_covered, strong_convexity
+from fedstep.analysis.theory.claims import Claim, claims
+from fedstep.analysis.theory.hypotheses import Check, checks, not_covered, strong_convexity
+from fedstep.analysis.theory.lemmas import lemmas
 from fedstep.analysis.theory.measured import Measured
 from fedstep.analysis.theory.quantities import number_text, quantities
+from fedstep.analysis.theory.setup import Setup
 from fedstep.analysis.theory.step_sums import StepSums
 
-FALSE = "printed, false"
+FALSE = "printed, false"  # docs/theory.md has a run that breaks each printed bound
 
 
 @dataclass(frozen=True)
 class Finding:
     """One method of a study, run and measured."""
 
-    label: str
-    spec: str
+    label: str  # in the study
+    spec: str  # the call that made the algorithm
     seed: int
     algorithm: Algorithm
     measured: Measured
@@ -47,7 +49,8 @@ def finding_grids(finding: Finding) -> list[Grid]:
     """
     measured = quantities(finding.measured, finding.setup)
     rows = tuple((q.name, q.value, q.meaning) for q in measured)
-    made = [Grid("Measured", ("quantity", "value", "what it is"), rows)]
+    heads: tuple[str, ...] = ("quantity", "value", "what it is")
+    made = [Grid("Measured", heads, rows)]
     setup = finding.covered
     if setup is None:
         return made
@@ -81,6 +84,7 @@ def finding_notes(finding: Finding) -> list[str]:
         notes.append(
             f"The theorems do not cover this method: {', '.join(reasons)}. Nothing is bounded."
         )
+    # before the early return: the measured numbers of any method depend on the sample
     if m.clients < m.population:
         notes.append(f"f is the mean over a sample of {m.clients} of the {m.population} clients.")
     if reasons:
@@ -115,7 +119,14 @@ def finding_record(finding: Finding) -> dict[str, Any]:
     if setup is not None:
         known = checks(m, setup)
         all_claims = [*claims(m, setup), *lemmas(m, setup)]
-    points = [{"round": p.round, "slope_sq": p.slope, "slopes_sq": p.slopes} for p in m.points]
+    points = []
+    for point in m.points:
+        slopes = {
+            "round": point.round,
+            "slope_sq": point.slope,
+            "slopes_sq": point.slopes,
+        }
+        points.append(slopes)
     return {
         "label": finding.label,
         "spec": finding.spec,
@@ -138,11 +149,14 @@ def _claim_row(claim: Claim, known: Mapping[str, Check]) -> tuple[str, ...]:
     form = "proved"
     if claim.form == "printed":
         form = FALSE
+    # a negative bound bounds nothing; NaN is shown as a dash, not as "none"
     bound = "none"
     if not claim.bound <= 0:
         bound = number_text(claim.bound)
+    # the method stands above the table
+    theorem = claim.theorem.split(", ")[-1]
     return (
-        claim.theorem.split(", ")[-1],
+        theorem,
         form,
         claim.on,
         bound,
@@ -192,7 +206,10 @@ def _constants(finding: Finding) -> dict[str, Any]:
 
 
 def _look_record(look: StepSums) -> dict[str, Any]:
-    record = {key: value for key, value in vars(look).items() if key not in ("drifts", "limits")}
+    # the means stand for the lists: a file with every client of every round would be large
+    record = dict(vars(look))
+    del record["drifts"]
+    del record["limits"]
     record["kappa"] = look.kappa
     record["drift"] = look.drift
     record["drift_bound"] = look.limit
@@ -200,4 +217,7 @@ def _look_record(look: StepSums) -> dict[str, Any]:
 
 
 def _claim_record(claim: Claim, known: Mapping[str, Check]) -> dict[str, Any]:
-    return {**asdict(claim), "ratio": claim.ratio, "failing": claim.broken(known)}
+    record = asdict(claim)
+    record["ratio"] = claim.ratio
+    record["failing"] = claim.broken(known)
+    return record

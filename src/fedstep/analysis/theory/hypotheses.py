@@ -9,6 +9,7 @@ from math import isnan
 from fedstep.algorithm import Algorithm
 from fedstep.analysis.theory import bounds
 from fedstep.analysis.theory.measured import Measured
+from fedstep.analysis.theory.setup import Setup
 from fedstep.corrections.base import Correction
 from fedstep.local.directions import Steepest
 from fedstep.local.moves import Straight
@@ -25,52 +26,9 @@ from fedstep.steps.search import LineSearch
 
 YES = "yes"
 NO = "no"
-SEEN = "as far as seen"
+SEEN = "as far as seen"  # nothing that was measured speaks against it
 UNKNOWN = "unknown"
 FLAT_CURVATURE = 1e-9  # of L: a curvature below this is none
-
-
-@dataclass(frozen=True)
-class Setup:
-    """The numbers of a method that the theorems are about."""
-
-    c: float
-    max_step: float
-    start: float  # where the first search of a round begins
-    shrink: float
-    eta_g: float  # 1 for an extrapolated server
-    extrapolates: bool
-    l2: float
-
-    @staticmethod
-    def of(algorithm: Algorithm) -> Setup | None:
-        """None where the clients do not search with Armijo's condition, or the server's step is
-        not one number.
-        """
-        step = algorithm.local.step
-        server = algorithm.server
-        if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
-            return None
-        if not isinstance(server, Step | Extrapolate):
-            return None
-        eta_g = 1.0
-        if isinstance(server, Step):
-            eta_g = server.step
-        shrink = step.shrink
-        if step.largest:
-            shrink = 1 / (1 + step.tolerance)
-        start = step.start
-        if start is None:
-            start = step.max_step
-        return Setup(
-            c=step.condition.c,
-            max_step=step.max_step,
-            start=start,
-            shrink=shrink,
-            eta_g=eta_g,
-            extrapolates=isinstance(server, Extrapolate),
-            l2=sum(term.weight for term in algorithm.local.terms if isinstance(term, L2)),
-        )
 
 
 @dataclass(frozen=True)
@@ -80,14 +38,14 @@ class Check:
     what: str
     needed: str
     found: str
-    holds: str
+    holds: str  # one of the four words above
 
 
 @dataclass(frozen=True)
 class Judgement:
     """Whether something holds, and how that is known."""
 
-    holds: str
+    holds: str  # one of the four words above
     why: str
 
 
@@ -108,6 +66,7 @@ def not_covered(algorithm: Algorithm) -> list[str]:
         "direction": (local.direction, isinstance(local.direction, Steepest)),
         "oracle": (local.oracle, isinstance(local.oracle, Autograd)),
         "move": (local.move, isinstance(local.move, Straight)),
+        # `type`, not `isinstance`: a solver or correction of one's own derives from these
         "local": (local, type(local) is LocalSolver),
         "correction": (algorithm.correction, type(algorithm.correction) is Correction),
         "codec": (algorithm.codec, isinstance(algorithm.codec, Plain)),
@@ -115,7 +74,11 @@ def not_covered(algorithm: Algorithm) -> list[str]:
     reasons = _outside(slots)
     if isinstance(local.step, LineSearch):
         reasons += _outside(_search_slots(local.step))
-    reasons += [f"terms={type(term).__name__}" for term in local.terms if not isinstance(term, L2)]
+    # an L2 term is part of f; any other makes the clients descend another function
+    for term in local.terms:
+        if not isinstance(term, L2):
+            name = type(term).__name__
+            reasons.append(f"terms={name}")
     return reasons
 
 
@@ -124,6 +87,7 @@ def strong_convexity(m: Measured, setup: Setup | None) -> StrongConvexity:
     convex = convexity(m).holds
     if convex == NO:
         return StrongConvexity(None, "negative curvature was seen")
+    # of Lanczos the least curvature is an upper bound, which proves nothing
     if m.exact and m.lowest > FLAT_CURVATURE * m.L:
         why = "least curvature of a client or batch at the visited points"
         return StrongConvexity(m.lowest, why)
@@ -140,7 +104,8 @@ def convexity(m: Measured) -> Judgement:
     rounding = 1e-2
     if m.exact:
         rounding = 1e-7
-    if m.lowest < -rounding * abs(m.L):
+    clearly_negative = m.lowest < -rounding * abs(m.L)
+    if clearly_negative:
         return Judgement(NO, f"curvature {m.lowest:.3g} was seen")
     if m.constant:
         return Judgement(YES, "the same curvatures at every visited point: quadratic")
@@ -152,6 +117,7 @@ def convexity(m: Measured) -> Judgement:
 def interpolation(m: Measured) -> Judgement:
     """Whether one point minimises every client and batch."""
     gap = max(m.client_gap, m.batch_gap)
+    # how far there was to go: a gap is small or large in comparison with that
     size = max(m.curve.f[0] - m.least, 0.0)
     why = f"clients {m.client_gap:.3g}, batches {m.batch_gap:.3g} above their own minima"
     if gap <= 1e-8 * size:
@@ -209,6 +175,7 @@ def _check_server_step(setup: Setup) -> Check:
 
 
 def _check_searches(m: Measured) -> Check:
+    # never a plain yes: only the searches of some rounds were watched
     holds = SEEN
     if m.failed:
         holds = NO
@@ -287,6 +254,7 @@ def _search_slots(step: LineSearch) -> dict[str, tuple[object, bool]]:
     Every search must begin at `low` or above, and its trials must lie on a grid.
     """
     never_lower = isinstance(step.reset, Keep | Restart)
+    # a factor below 1 would let searches begin lower and lower
     if isinstance(step.reset, Grow):
         never_lower = step.reset.factor >= 1
     return {
@@ -299,7 +267,12 @@ def _search_slots(step: LineSearch) -> dict[str, tuple[object, bool]]:
 
 
 def _outside(slots: Mapping[str, tuple[object, bool]]) -> list[str]:
-    return [f"{slot}={type(part).__name__}" for slot, (part, fits) in slots.items() if not fits]
+    outside = []
+    for slot, (part, fits) in slots.items():
+        if not fits:
+            name = type(part).__name__
+            outside.append(f"{slot}={name}")
+    return outside
 
 
 def _word(holds: bool) -> str:

@@ -38,29 +38,32 @@ class Landscape:
 
     task: Task
     model: FlatModel  # in its evaluating form
-    clients: tuple[int, ...]
-    weights: tuple[float, ...]
+    clients: tuple[int, ...]  # in ascending order
+    weights: tuple[float, ...]  # one for every client; their sum is 1
 
     @staticmethod
     def of(task: Task, most: int) -> Landscape:
         """Over all clients, or over a random sample where there are more than `most`."""
         population = len(task.federation)
-        order = torch.randperm(population, generator=generator(task.seed, "theory")).tolist()
+        # a generator of its own: looking must not change what the run draws
+        drawing = generator(task.seed, "theory")
+        order = torch.randperm(population, generator=drawing).tolist()
         clients = tuple(sorted(order[:most]))
         sizes = torch.tensor([task.federation.size(client) for client in clients])
         weights = task.algorithm.weighting(sizes)
         shares = weights / weights.sum()
         return Landscape(
-            task,
-            task.model.evaluating(),
-            clients,
-            tuple(shares.tolist()),
+            task=task,
+            model=task.model.evaluating(),  # dropout would make f another function at every call
+            clients=clients,
+            weights=tuple(shares.tolist()),
         )
 
     @property
     def terms(self) -> tuple[L2, ...]:
         """The method's terms that are part of f."""
-        return tuple(term for term in self.task.algorithm.local.terms if isinstance(term, L2))
+        terms = self.task.algorithm.local.terms
+        return tuple(term for term in terms if isinstance(term, L2))
 
     def on(self, batch: Batch) -> Objective:
         """The loss of any batch, with the L2 terms."""
@@ -69,13 +72,16 @@ class Landscape:
 
     def whole(self, client: int) -> Objective:
         """f_i as an objective on one batch of all its samples."""
-        return self.on(self._samples(self.task.federation.parts[client]))
+        index = self.task.federation.parts[client]
+        samples = self._samples(index)
+        return self.on(samples)
 
     def first_batch(self, client: int) -> Batch:
         """A client's first batch of the first round."""
         index = self.task.batches(client, 0)[0]
         seed = torch.tensor(self.task.step_seed(client, 0, 0))
-        share = torch.tensor(len(index) / self.task.federation.size(client))
+        size = self.task.federation.size(client)
+        share = torch.tensor(len(index) / size)
         return self.task.gather(
             index,
             share,
@@ -101,14 +107,13 @@ class Landscape:
         # a mean already: client by client
         if losses.dim() == 0:
             return torch.stack([self.loss(client)(x) for client in self.clients])
+        # several losses a sample, such as one for every letter of a text
         if losses.dim() > 1:
             losses = losses.flatten(1).mean(1)
-        sums = torch.zeros(len(self.clients), dtype=losses.dtype).index_add(
-            0,
-            owner,
-            losses,
-        )
+        nothing = torch.zeros(len(self.clients), dtype=losses.dtype)
+        sums = nothing.index_add(0, owner, losses)
         means = sums / torch.bincount(owner)
+        # the L2 terms do not look at the samples: one value serves all clients
         context = self.on(batch).ctx
         extra = [term(x, Output(sums), batch, context) for term in self.terms]
         return sum(extra, means)
@@ -124,7 +129,9 @@ class Landscape:
 
     def average(self, each: Tensor) -> Tensor:
         """The weighted mean over clients."""
-        return (torch.tensor(self.weights, dtype=each.dtype) * each).sum()
+        weights = torch.tensor(self.weights, dtype=each.dtype)
+        weighted = weights * each
+        return weighted.sum()
 
     def slopes(self, x: Vec) -> Slopes:
         """How steep f and the clients' functions are at x."""
@@ -136,22 +143,29 @@ class Landscape:
             total = total + weight * precise
             squares.append(float(norm_sq(precise)))
         mean = self.average(torch.tensor(squares, dtype=torch.float64))
-        return Slopes(of_mean=float(norm_sq(total)), mean=float(mean))
+        of_mean = norm_sq(total)
+        return Slopes(of_mean=float(of_mean), mean=float(mean))
 
     def _samples(self, index: Tensor) -> Batch:
         federation = self.task.federation
         fields: tuple[Tensor, ...] = tuple(f[index] for f in federation.fields)
+        # without a generator there is no augmentation, as in evaluation
         if federation.transform is not None:
             fields = federation.transform(fields, None)
         return Batch(
-            fields,
-            torch.tensor(1.0, dtype=torch.float64),
-            torch.tensor(0),
+            fields=fields,
+            share=torch.tensor(1.0, dtype=torch.float64),
+            seed=torch.tensor(0),
         )
 
     @cached_property
     def _pool(self) -> tuple[Batch, Tensor]:
         """All samples, and which client each is of."""
-        parts = [self.task.federation.parts[client] for client in self.clients]
-        owner = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
-        return self._samples(torch.cat(parts)), owner
+        parts = []
+        owners = []
+        for place, client in enumerate(self.clients):
+            part = self.task.federation.parts[client]
+            parts.append(part)
+            owners.append(torch.full_like(part, place))
+        samples = self._samples(torch.cat(parts))
+        return samples, torch.cat(owners)

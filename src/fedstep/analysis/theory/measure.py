@@ -45,7 +45,7 @@ class Descent:
     """The value of a function at a point, and the lowest one found from there."""
 
     start: float
-    lowest: float
+    lowest: float  # at most `start`
 
 
 def measure(
@@ -65,13 +65,15 @@ def measure(
     task = sim.task
     land = Landscape.of(task, most)
     start = task.model.init()
+    # of a large network no descent of a minute finds the minimum
     best = None
     if land.model.linear or land.model.dim <= SMALL:
         best = minimise(land.mean, start)
     when = _watched_rounds(rounds, points)
     looks = {number: StepSums(number) for number in when}
     watched = _watching(sim, land, looks, rounds)
-    series = show(watched.run(watched.begin(rounds), Store(), rounds))
+    first = watched.begin(rounds)
+    series = show(watched.run(first, Store(), rounds))
     curve = IterateCurve()
     visited: list[VisitedPoint] = []
     x = start
@@ -88,7 +90,8 @@ def measure(
         if t in looks or t == rounds:
             curved = land.model.dim <= DENSE or t in curved_rounds
             visited.append(_visit(land, x, t, curved))
-    sizes = [task.federation.size(client) for client in range(len(task.federation))]
+    population = range(len(task.federation))
+    sizes = [task.federation.size(client) for client in population]
     return Measured(
         rounds=rounds,
         steps=max(task.plan.length(size) for size in sizes),
@@ -108,7 +111,12 @@ def measure(
 
 def _watched_rounds(rounds: int, points: int) -> list[int]:
     """The first, the last and others evenly between them."""
-    return sorted({round(i * (rounds - 1) / max(points - 1, 1)) for i in range(points)})
+    # a set: with more points than rounds some fall together
+    watched = set()
+    for i in range(points):
+        number = round(i * (rounds - 1) / max(points - 1, 1))
+        watched.add(number)
+    return sorted(watched)
 
 
 def _watching(
@@ -136,9 +144,10 @@ def _watching(
             shrink=search.shrink,
         )
 
+    executor = Watching(sim.executor, frozenset(looks), look)
     return replace(
         sim,
-        executor=Watching(sim.executor, frozenset(looks), look),
+        executor=executor,
         every=rounds,
         train=False,
         test=None,
@@ -168,6 +177,7 @@ def _walk(
     x = start
     mean = torch.zeros_like(start)
     for t, (server, row) in enumerate(rows):
+        # before x moves on: w-bar is the mean of w_0 .. w_{T-1}
         mean = mean + (x - mean) / (t + 1)
         x = server.x
         note(x)
@@ -205,7 +215,16 @@ def _visit(
     if curved:
         clients = _costly_clients(land)
     # a client with too few samples for a batch has none
-    with_batches = [c for c in clients if land.task.plan.length(land.task.federation.size(c))]
+    plan = land.task.plan
+    federation = land.task.federation
+    with_batches = [client for client in clients if plan.length(federation.size(client))]
+    of_clients = []
+    for client in clients:
+        of_clients.append(spectrum(land.loss(client), x, client))
+    of_batches = []
+    for client in with_batches:
+        batch_loss = land.on(land.first_batch(client))
+        of_batches.append(spectrum(batch_loss, x, client))
     mean = None
     if land.model.dim <= DENSE:
         mean = spectrum(land.mean, x)
@@ -214,8 +233,8 @@ def _visit(
         round=t,
         slope=slopes.of_mean,
         slopes=slopes.mean,
-        clients=tuple(spectrum(land.loss(c), x, c) for c in clients),
-        batches=tuple(spectrum(land.on(land.first_batch(c)), x, c) for c in with_batches),
+        clients=tuple(of_clients),
+        batches=tuple(of_batches),
         mean=mean,
     )
 
@@ -238,7 +257,8 @@ def _gaps(
     batch_gaps: list[float] = []
     for client in clients:
         whole = _descend(land.loss(client), at)
-        batch = _descend(land.on(land.first_batch(client)), at)
+        batch_loss = land.on(land.first_batch(client))
+        batch = _descend(batch_loss, at)
         lowest.append(whole.lowest)
         client_gaps.append(whole.start - whole.lowest)
         batch_gaps.append(batch.start - batch.lowest)
@@ -247,7 +267,8 @@ def _gaps(
     shares = weights / weights.sum()
 
     def mean(values: list[float]) -> float:
-        return float((shares * torch.tensor(values, dtype=torch.float64)).sum())
+        weighted = shares * torch.tensor(values, dtype=torch.float64)
+        return float(weighted.sum())
 
     return Gaps(
         least=mean(lowest),
@@ -260,4 +281,6 @@ def _gaps(
 def _descend(f: Function, x: Vec) -> Descent:
     with torch.no_grad():
         start = float(f(x))
-    return Descent(start, min(minimise(f, x).value, start))
+    end = minimise(f, x).value
+    # a gap is never negative
+    return Descent(start, min(end, start))

@@ -23,9 +23,9 @@ class VisitedPoint:
     round: int
     slope: float  # |grad f|^2
     slopes: float  # mean |grad f_i|^2
-    clients: tuple[Spectrum, ...] = ()
-    batches: tuple[Spectrum, ...] = ()
-    mean: Spectrum | None = None
+    clients: tuple[Spectrum, ...] = ()  # of the f_i; empty where curvature was not looked at
+    batches: tuple[Spectrum, ...] = ()  # of the clients' first batches
+    mean: Spectrum | None = None  # of f; None where the model is not tiny
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class IterateCurve:
     W_{t-1}, |w_t - w*|^2, and the server's steps.
     """
 
-    f: list[float] = field(default_factory=list)
-    f_mean: list[float] = field(default_factory=list)
-    distance: list[float] = field(default_factory=list)
-    eta_g: list[float] = field(default_factory=list)
+    f: list[float] = field(default_factory=list)  # at w_0 too: one more than there are rounds
+    f_mean: list[float] = field(default_factory=list)  # NaN at first: a mean of nothing
+    distance: list[float] = field(default_factory=list)  # NaN where w* was not looked for
+    eta_g: list[float] = field(default_factory=list)  # one for every round
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Measured:
     full_rounds: bool  # all clients in every round
     full_gradients: bool  # every batch holds all samples of its client
     points: tuple[VisitedPoint, ...]
-    looks: tuple[StepSums, ...]
+    looks: tuple[StepSums, ...]  # rounds whose local steps were watched
     curve: IterateCurve
     best: Minimum | None
     gaps: Gaps
-    D2: float
+    D2: float  # |w_0 - w*|^2
 
     @property
     def least(self) -> float:
@@ -92,9 +92,13 @@ class Measured:
         """The largest smoothness seen: of clients, of batches, along the steps, and by the
         searches that had to shrink.
         """
-        of_clients = [s.high for point in self.points for s in point.clients]
-        of_batches = [s.high for point in self.points for s in point.batches]
+        of_clients: list[float] = []
+        of_batches: list[float] = []
+        for point in self.points:
+            of_clients += [spectrum.high for spectrum in point.clients]
+            of_batches += [spectrum.high for spectrum in point.batches]
         along_steps = [look.smooth for look in self.looks]
+        # 0: no search had to shrink, which proves nothing
         by_searches = [look.forced for look in self.looks if look.forced]
         return {
             "clients": max(of_clients, default=nan),
@@ -106,17 +110,21 @@ class Measured:
     @property
     def L(self) -> float:
         """The largest of them: smoothness that was seen anywhere."""
-        return max((value for value in self.smooth.values() if not isnan(value)), default=nan)
+        # `max` of NaN and a number depends on their order
+        known = [value for value in self.smooth.values() if not isnan(value)]
+        return max(known, default=nan)
 
     @property
     def lowest(self) -> float:
         """The smallest curvature of a client or batch."""
-        return min((s.low for s in self._spectra()), default=nan)
+        lows = [spectrum.low for spectrum in self._spectra()]
+        return min(lows, default=nan)
 
     @property
     def lowest_mean(self) -> float:
         """The smallest curvature of f."""
-        return min((point.mean.low for point in self.points if point.mean), default=nan)
+        lows = [point.mean.low for point in self.points if point.mean]
+        return min(lows, default=nan)
 
     @property
     def exact(self) -> bool:
@@ -129,18 +137,21 @@ class Measured:
         visited = [point.clients for point in self.points if point.clients]
         if not self.exact or len(visited) < 2:
             return False
-        close = 1e-7 * max(self.L, 1e-300)
+        close = 1e-7 * max(self.L, 1e-300)  # not 0 for a function without curvature
         first = visited[0]
         for later in visited[1:]:
             for a, b in zip(first, later, strict=True):
-                if abs(a.low - b.low) > close or abs(a.high - b.high) > close:
+                low_moved = abs(a.low - b.low) > close
+                high_moved = abs(a.high - b.high) > close
+                if low_moved or high_moved:
                     return False
         return True
 
     @property
     def kappa(self) -> float:
         """The largest noise of a round; NaN where no step was taken."""
-        return max((look.kappa for look in self.looks if not isnan(look.kappa)), default=nan)
+        known = [look.kappa for look in self.looks if not isnan(look.kappa)]
+        return max(known, default=nan)
 
     @property
     def noise(self) -> float:
@@ -166,7 +177,12 @@ class Measured:
     @property
     def G(self) -> float:
         """The smallest G with mean |grad f_i|^2 <= G^2 + |grad f|^2 at the points."""
-        return max((sqrt(max(p.slopes - p.slope, 0.0)) for p in self.points), default=nan)
+        excesses = []
+        for point in self.points:
+            # negative by rounding only: a mean of squares is no less than the square of the mean
+            excess = max(point.slopes - point.slope, 0.0)
+            excesses.append(sqrt(excess))
+        return max(excesses, default=nan)
 
     @property
     def failed(self) -> int:

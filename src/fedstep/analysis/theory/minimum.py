@@ -19,7 +19,7 @@ class Minimum:
     """Where a descent ended: the value there is an upper bound of the infimum."""
 
     x: Vec
-    value: float
+    value: float  # f(x)
     slope: float  # |gradient| there
 
     @staticmethod
@@ -48,9 +48,11 @@ def minimise(
     Else L-BFGS.
     """
     best = Minimum.at(f, x)
+    # a dense Hessian is affordable
     if x.numel() <= DENSE:
         best = _newton(f, best)
-    if best.slope <= FLAT_SLOPE * (1 + abs(best.value)):
+    flat = FLAT_SLOPE * (1 + abs(best.value))
+    if best.slope <= flat:
         return best
     other = _lbfgs(f, best.x, iterations)
     # also where the other is NaN
@@ -63,14 +65,13 @@ def _newton(f: Function, best: Minimum) -> Minimum:
     for _ in range(NEWTON_STEPS):
         _, g = value_and_gradient(f, best.x)
         # the pseudo-inverse does not move along flat directions: the minimiser nearest to x
-        inverse = torch.linalg.pinv(
-            dense_hessian(f, best.x),
-            rtol=1e-10,
-            hermitian=True,
-        )
+        hessian = dense_hessian(f, best.x)
+        inverse = torch.linalg.pinv(hessian, rtol=1e-10, hermitian=True)
         step = inverse @ g.double()
         trial = Minimum.at(f, best.x - step.to(best.x))
-        if not trial.value <= best.value or trial.slope >= best.slope:
+        # `not <=` also stops at NaN; near the minimum values tie, and the slope decides
+        rises = not trial.value <= best.value
+        if rises or trial.slope >= best.slope:
             break
         best = trial
     return best
@@ -87,6 +88,7 @@ def _lbfgs(
         [point],
         max_iter=iterations,
         max_eval=4 * iterations,
+        # no early end: the gaps measured with it are compared with rounding
         tolerance_grad=0.0,
         tolerance_change=0.0,
         history_size=PAIRS,

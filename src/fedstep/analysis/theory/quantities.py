@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import isnan, nan
 
 from fedstep.analysis.theory import bounds
-from fedstep.analysis.theory.hypotheses import Setup, strong_convexity
+from fedstep.analysis.theory.hypotheses import strong_convexity
 from fedstep.analysis.theory.measured import Measured
+from fedstep.analysis.theory.setup import Setup
 
 MISSING = "-"
 
@@ -37,6 +38,7 @@ def quantities(m: Measured, setup: Setup | None) -> list[Quantity]:
         *_steepness(m, setup),
         *_descent(m),
     ]
+    # a row of dashes would ask the reader what went wrong
     return [row for row in rows if row.value != MISSING]
 
 
@@ -79,6 +81,7 @@ def _curvatures(m: Measured, setup: Setup | None) -> list[Quantity]:
 
 
 def _noise(m: Measured) -> list[Quantity]:
+    # a gap at any other point than the minimum of f is at least as large
     where = "the run's last point: an upper bound"
     if m.best is not None:
         where = "the lowest point found of f"
@@ -112,6 +115,7 @@ def _noise(m: Measured) -> list[Quantity]:
 def _steepness(m: Measured, setup: Setup | None) -> list[Quantity]:
     drift = max((look.drift for look in m.looks), default=nan)
     shortest = min((look.shortest for look in m.looks), default=nan)
+    # the theorems' smallest step beside the one seen, where there is one
     taken = "taken by a client"
     if setup is not None:
         low = bounds.smallest_step(
@@ -143,6 +147,7 @@ def _steepness(m: Measured, setup: Setup | None) -> list[Quantity]:
 
 def _descent(m: Measured) -> list[Quantity]:
     f = m.curve.f
+    # falls of single rounds may be negative: no theorem says that every round descends
     falls = [before - after for before, after in pairwise(f)]
     lowest = MISSING
     slope = ""

@@ -20,8 +20,8 @@ class StepSums:
     """Sums and extremes over the steps of the clients that were watched in a round."""
 
     round: int
-    steps: int = 0
-    failed: int = 0
+    steps: int = 0  # of all clients
+    failed: int = 0  # searches
     noise: float = 0.0  # sum |f_xi - f_i|
     energy: float = 0.0  # sum eta^2 |d|^2
     smooth: float = 0.0  # largest |g(x+) - g(x)| / |x+ - x|
@@ -33,7 +33,10 @@ class StepSums:
 
     @property
     def kappa(self) -> float:
-        """sum |f_xi - f_i| / sum eta^2 |g|^2: sums first, one division, failed searches left out."""
+        """sum |f_xi - f_i| / sum eta^2 |g|^2: sums first, one division.
+
+        Failed searches are left out.
+        """
         if self.energy <= 0:
             return nan
         return self.noise / self.energy
@@ -62,11 +65,12 @@ class StepSums:
         """
         if not notes:
             return
-        path = 0.0
+        path = 0.0  # bounds sum_j eta_j^2 |g_j|^2 of the steps so far
         drift = 0.0
         limit = 0.0
         for k, note in enumerate(notes):
             drift += float(norm_sq(note.x - anchor))
+            # |x_k - w|^2 <= k times the sum of the squared steps (Cauchy)
             limit += k * path
             self.steps += 1
             step = float(note.out.step)
@@ -76,7 +80,8 @@ class StepSums:
             path += self._taken(whole, note, step, c)
             # step / shrink was refused, so 2 (1 - c) / L is less
             if shrink and int(note.out.trials) > 1:
-                self.forced = max(self.forced, 2 * (1 - c) * shrink / step)
+                forced = 2 * (1 - c) * shrink / step
+                self.forced = max(self.forced, forced)
         self.drifts.append(drift / len(notes))
         self.limits.append(limit / len(notes))
 
@@ -90,20 +95,25 @@ class StepSums:
         """One step that was taken; returns what bounds its squared length: eta times the decrease
         over c.
         """
+        # the solver hands no other function to a step rule
         assert isinstance(note.phi, Objective)
         after = note.x + scale(note.out.step, note.d)
         value, g = Autograd()(note.phi, after)
+        # the same function on all samples of the client
+        loss = Objective(note.phi.ctx, whole, note.phi.terms)
         with torch.no_grad():
-            loss = Objective(note.phi.ctx, whole, note.phi.terms)
-            self.noise += abs(float(note.f) - float(loss(note.x)))
+            on_all = float(loss(note.x))
+        self.noise += abs(float(note.f) - on_all)
         self.energy += step**2 * float(norm_sq(note.g))
         length = float(norm_sq(after - note.x))
         if length > 0:
             change = float(norm_sq(g - note.g))
-            self.smooth = max(self.smooth, (change / length) ** 0.5)
+            smooth = (change / length) ** 0.5
+            self.smooth = max(self.smooth, smooth)
         self.shortest = min(self.shortest, step)
         self.floor = min(self.floor, float(value), float(note.f))
-        return step * (float(note.f) - float(value)) / c
+        decrease = float(note.f) - float(value)
+        return step * decrease / c
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ class ChosenMethod:
     """A method to look at, without a grid."""
 
     label: str
-    spec: str
+    spec: str  # after tuning
 
 
 def chosen_methods(
@@ -37,6 +37,7 @@ def chosen_methods(
     """Those asked for, by label or as a call; else every line search, else the first method."""
     if wanted:
         return [_named(study, name, home) for name in wanted]
+    # without a grid: those need no tuning before they can be run
     searching = [method for method in study.methods if not method.grid and _searches(method)]
     return [_tuned(method, home) for method in searching or study.methods[:1]]
 
@@ -52,12 +53,14 @@ def study_theory(
     show: Callable[[str, int, Rounds], Rounds],
 ) -> list[Finding]:
     """Run each method and measure."""
+    # as the study's own runs do: sums in several threads differ in their last bits
     torch.set_num_threads(1)
     if rounds is None:
         rounds = min(study.setting.rounds, USUAL_ROUNDS)
     findings = []
     for method in methods:
-        sim, _ = simulation(Job(study.setting, method.spec, seed), data)
+        job = Job(study.setting, method.spec, seed)
+        sim, _ = simulation(job, data)
         measured = measure(
             sim,
             rounds,
@@ -78,7 +81,8 @@ def study_theory(
 
 
 def _searches(method: Method) -> bool:
-    return isinstance(build(method.spec).local.step, LineSearch)
+    algorithm = build(method.spec)
+    return isinstance(algorithm.local.step, LineSearch)
 
 
 def _named(
@@ -109,4 +113,5 @@ def _tuned(method: Method, home: Path) -> ChosenMethod:
             f"method {method.label} has a grid and is not tuned yet: "
             "fedstep tune first, or give --method a call"
         )
-    return ChosenMethod(method.label, read_choices(home)[method.label].spec)
+    choice = read_choices(home)[method.label]
+    return ChosenMethod(method.label, choice.spec)

@@ -23,11 +23,11 @@ from fedstep.steps.rule import Outcome, Phi, StepRule
 class NotedStep:
     """One local step: the batch's function, where it was taken, and what was found."""
 
-    phi: Phi
-    x: Vec
-    f: Scalar
-    g: Vec
-    d: Vec
+    phi: Phi  # the batch's function
+    x: Vec  # before the step
+    f: Scalar  # phi(x)
+    g: Vec  # its gradient
+    d: Vec  # direction
     out: Outcome
 
 
@@ -36,8 +36,8 @@ class Watched(StepRule):
     """Another rule, and a note of every step."""
 
     rule: StepRule
-    notes: list[NotedStep]
-    carry: bool = False
+    notes: list[NotedStep]  # appended to
+    carry: bool = False  # that of the rule, which the solver asks for
 
     @staticmethod
     def of(rule: StepRule, notes: list[NotedStep]) -> Watched:
@@ -106,7 +106,7 @@ class Watching(Executor):
     """
 
     inner: Executor
-    rounds: frozenset[int]
+    rounds: frozenset[int]  # that are watched
     show: Callable[[int, Broadcast, list[NotedStep]], None]  # client, what it was sent, its steps
 
     def __call__(
@@ -126,11 +126,13 @@ class Watching(Executor):
                 probe,
             )
             return
+        # one by one: in a block the notes of several clients would be one tensor
         for client in cohort:
             notes: list[NotedStep] = []
             step = Watched.of(task.algorithm.local.step, notes)
             local = replace(task.algorithm.local, step=step)
-            watched = replace(task, algorithm=replace(task.algorithm, local=local))
+            algorithm = replace(task.algorithm, local=local)
+            watched = replace(task, algorithm=algorithm)
             yield from Sequential()(
                 watched,
                 sent,
