@@ -144,7 +144,7 @@ def test_bands_agree_with_numpy(tmp_path):
     assert curve.y == pytest.approx(values.mean(0))
     assert curve.low == pytest.approx(values.mean(0) - values.std(0, ddof=1))
     eta = np.array([[r["eta_g"] for r in rows["FedExpSLS", s]] for s in range(5)])
-    trace = curves.median_range(group, curves.column("eta_g"))
+    trace = curves.median_range(group, curves.run_column("eta_g"))
     assert trace.y == pytest.approx(np.median(eta, 0))
     assert trace.high == pytest.approx(eta.max(0))
     steps = np.array([[r["steps"] for r in rows["FedExpSLS", s]] for s in range(5)]).mean(0)

@@ -38,7 +38,7 @@ class Banded:
     high: float
 
 
-def column(key: str, scale: float = 1.0) -> Column:
+def run_column(key: str, scale: float = 1.0) -> Column:
     """A column of the rows, scaled."""
 
     def values(run: Run) -> list[float]:
@@ -53,8 +53,8 @@ def metric_column(metric: MetricInfo, prefix: str = "") -> Column:
     The prefix `LAST` takes it at the last iterate.
     """
     if metric.percent:
-        return column(prefix + metric.name, 100)
-    return column(prefix + metric.name)
+        return run_column(prefix + metric.name, 100)
+    return run_column(prefix + metric.name)
 
 
 def by_round(run: Run) -> list[float]:

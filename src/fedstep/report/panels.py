@@ -88,7 +88,7 @@ def loss_charts(groups: Sequence[Group]) -> list[Chart]:
 def step_charts(groups: Sequence[Group]) -> list[Chart]:
     """Accepted steps and trials by round: Figure 4 of the paper."""
     searching = [m for m in members(groups) if curves.searches(m.group)]
-    trials = curves.column("trials")
+    trials = curves.run_column("trials")
     steps_note = (
         "Of all steps of a round's clients; line: median, band: quartiles, means over seeds."
     )
@@ -124,7 +124,7 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
         worse = "below"
     moving = [m for m in members(groups) if curves.extrapolates(m.group)]
     # The median of seeds: one seed that jumps would carry a mean far from all others.
-    eta_g = curves.column("eta_g")
+    eta_g = curves.run_column("eta_g")
     jumps_note = (
         "A dot is an evaluation of one seed; right: large extrapolation, "
         f"{worse} 0: the last iterate got worse."
@@ -217,7 +217,7 @@ def _train_loss_chart(groups: Sequence[Group], axis: CostAxis) -> Chart:
         title=f"Training loss by {axis.word}",
         x_label=axis.label,
         y_label="training loss",
-        series=_bands(groups, curves.column("train_loss"), axis.values),
+        series=_bands(groups, curves.run_column("train_loss"), axis.values),
         log_y=True,
     )
 
@@ -227,7 +227,7 @@ def _test_loss_chart(groups: Sequence[Group]) -> Chart:
         title="Test loss by round",
         x_label="round",
         y_label="test loss",
-        series=_bands(groups, curves.column("test_loss"), curves.by_round),
+        series=_bands(groups, curves.run_column("test_loss"), curves.by_round),
         log_y=True,
     )
 
@@ -237,7 +237,7 @@ def _batch_loss_chart(groups: Sequence[Group]) -> Chart:
         title="Loss on the clients' batches by round",
         x_label="round",
         y_label="loss",
-        series=_bands(groups, curves.column("loss"), curves.by_round),
+        series=_bands(groups, curves.run_column("loss"), curves.by_round),
         log_y=True,
         note="Of the batches of the local steps, while the clients move.",
     )
