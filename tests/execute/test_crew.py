@@ -16,7 +16,8 @@ from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.execute import crew as module
 from fedstep.execute.base import Executor, Local, blame
-from fedstep.execute.crew import Crew, Died, Failed, Joined, PieceFinished, dispatch
+from fedstep.execute.crew import Crew, dispatch
+from fedstep.execute.pieces import Died, Failed, Joined, PieceFinished
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build

@@ -7,4 +7,13 @@ from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import DiskStore, Store
 from fedstep.execute.task import Task
 
-__all__ = ["Cohort", "DiskStore", "Executor", "Local", "Processes", "Sequential", "Store", "Task"]
+__all__ = [
+    "Cohort",
+    "DiskStore",
+    "Executor",
+    "Local",
+    "Processes",
+    "Sequential",
+    "Store",
+    "Task",
+]

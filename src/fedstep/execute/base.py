@@ -1,6 +1,4 @@
-"""What every executor is: something that runs the clients of a round, and that is closed when the
-run is over.
-"""
+"""What every executor is: it runs the clients of a round, and is closed when the run is over."""
 
 from __future__ import annotations
 
@@ -34,20 +32,23 @@ class Executor(ABC):
         store: Store,
         probe: bool = False,
     ) -> Iterator[Update]:
-        """Updates that sum to the cohort's, always cut and ordered in the same way; `probe`: their
-        gradients instead.
+        """Updates that sum to the cohort's, always cut and ordered in the same way.
+
+        `probe`: their gradients instead.
         """
 
     @property
     def cut(self) -> str:
-        """How the cohort is cut into updates. Bits depend on this, and on nothing else that an
-        executor is.
+        """How the cohort is cut into updates.
+
+        Bits depend on this, and on nothing else that an executor is.
         """
         return repr(self)
 
     def close(self) -> None:
-        """Let go of what this executor holds besides memory of this process: nothing, where a leaf
-        does not say otherwise.
+        """Let go of what this executor holds besides memory of this process.
+
+        Nothing, where a leaf does not say otherwise.
         """
         return None
 
@@ -59,8 +60,9 @@ class Executor(ABC):
 
 
 class Local(Executor):
-    """Runs a cohort in this process, job by job; a leaf says how the cohort is cut and how a job is
-    run.
+    """Runs a cohort in this process, job by job.
+
+    A leaf says how the cohort is cut and how a job is run.
     """
 
     @abstractmethod
@@ -79,8 +81,9 @@ class Local(Executor):
         """One job; memories have the clients on their first axis, also in the update."""
 
     def one_of(self, workers: int) -> Local:
-        """This executor as each of several workers on one machine has it: with its share of what
-        the machine can give.
+        """This executor as each of several workers on one machine has it.
+
+        That is, with its share of what the machine can give.
         """
         return self
 
@@ -97,6 +100,7 @@ class Local(Executor):
             with blame(clients, sent.round):
                 memory = store.load(task, sent, clients)
                 update = self.run(task, sent, clients, memory, probe)
+                # a job returns what it changed; a store keeps whole memories
                 store.save(clients, {**memory, **update.memory})
             yield update
 
@@ -115,7 +119,13 @@ def run_clients(
     call = algorithm.client
     if probe:
         call = algorithm.probe
-    return call(sent, memory, task.profiler.wrap_model(model), batches, samples)
+    return call(
+        sent,
+        memory,
+        task.profiler.wrap_model(model),
+        batches,
+        samples,
+    )
 
 
 @contextmanager

@@ -13,12 +13,13 @@ from pathlib import Path
 
 # seconds that a process has to end by itself before it is killed, and to be gone after that
 GRACE = 5.0
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h, which Python does not export
 
 
 def end_with_parent() -> None:
-    """End this process when its parent ends, however that happens (Linux); called by a child that
-    multiprocessing started.
+    """End this process when its parent ends, however that happens (Linux).
+
+    Called by a child that multiprocessing started.
     """
     parent = parent_process()
     if sys.platform == "linux":
@@ -30,14 +31,14 @@ def end_with_parent() -> None:
 
 
 def end_processes(processes: Sequence[BaseProcess], grace: float = GRACE) -> None:
-    """Wait until these processes have ended; those that take longer than `grace` seconds are
-    killed.
+    """Wait until these processes have ended; after `grace` seconds they are killed.
 
     A process that another death has left waiting for a lock, or that is stopped, would never end by
     itself.
     """
     for process in processes:
         process.join(grace)
+    # all are killed before any is waited for: they die side by side
     for process in processes:
         if process.is_alive():
             process.kill()
@@ -50,6 +51,7 @@ def is_stopped(pid: int | None) -> bool:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
+        # no such system, or no such process any more
         return False
     # "4711 (a name that may hold ") ") S ...": the state comes behind the last bracket
     state = text.rpartition(") ")[2][:1]

@@ -15,12 +15,10 @@ from fedstep.models.module import ModuleModel
 
 @dataclass(frozen=True)
 class StepCost:
-    """Milliseconds of a local step of one client: what dispatch costs, and what memory traffic
-    costs.
-    """
+    """Milliseconds of a local step of one client."""
 
-    fixed: float
-    per_parameter: float
+    fixed: float  # what dispatch costs
+    per_parameter: float  # what memory traffic costs
 
     def of(self, model: FlatModel) -> float:
         return self.fixed + self.per_parameter * model.dim
@@ -43,11 +41,13 @@ KERNELS = (
 
 
 def choose(model: FlatModel) -> Local:
-    """Blocks of clients where a step of a stacked client is cheaper than one alone, one client at a
-    time for the rest.
+    """Blocks of clients where a step of a stacked client is cheaper than one alone.
+
+    One client at a time for the rest.
     """
     if _has_slow_kernels(model):
         return Sequential()
+    # by the number of parameters and by nothing that is measured here: the choice decides the bits
     if STACKED.of(model) < ALONE.of(model):
         return Cohort()
     return Sequential()

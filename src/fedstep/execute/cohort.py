@@ -21,8 +21,7 @@ from fedstep.execute.task import Task
 
 @dataclass(frozen=True)
 class Cohort(Local):
-    """Run blocks of clients in lockstep: for small models, where one client alone leaves the
-    machine idle.
+    """Run blocks of clients in lockstep: one small model alone leaves the machine idle.
 
     Batches of unequal size are padded with copies of a real sample and masked; a client that has
     fewer steps than its block drops out of the block when it is done. Clients of a linear model
@@ -30,8 +29,9 @@ class Cohort(Local):
     is less work, in blocks of clients of like size; `dual=False` keeps to the plain form.
     """
 
-    block: int = 16
+    block: int = 16  # clients at most
     dual: bool = True
+    # no part of what the executor is: neither its repr nor equality may depend on who was met
     _cache: GramCache = field(default_factory=GramCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -49,14 +49,17 @@ class Cohort(Local):
         clients = sorted(cohort, key=size_of)
         # the rule is monotone in the size, so those whom the dual form pays come first
         in_dual_form = sum(dual_form_pays(task, size_of(client)) for client in clients)
-        blocks = self._cut(clients[:in_dual_form]) + self._cut(clients[in_dual_form:])
+        # cut apart: a block has one form, and one large client would take it from the others
+        dual_blocks = self._cut(clients[:in_dual_form])
+        plain_blocks = self._cut(clients[in_dual_form:])
+        blocks = dual_blocks + plain_blocks
         # inside a block the order of the cohort, so that a block of all is the cohort itself
         place = {client: k for k, client in enumerate(cohort)}
         return [sorted(block, key=place.__getitem__) for block in blocks]
 
     def _cut(self, clients: Sequence[int]) -> list[list[int]]:
         """Blocks of nearly equal size, none above the limit: workers are to have the same to do."""
-        count = -(-len(clients) // self.block)
+        count = -(-len(clients) // self.block)  # rounded up
         blocks = []
         for i in range(count):
             begin = len(clients) * i // count
@@ -81,12 +84,21 @@ class Cohort(Local):
             model: Forward = task.model
             if dual:
                 model = self._cache.dual_form(task, sent.x, clients)
+            # a generator: a batch is made when its step comes, so one at a time lies in memory
+            batches = _batches(
+                task,
+                sent,
+                clients,
+                samples,
+                probe=probe,
+                dual=dual,
+            )
             return run_clients(
                 task,
                 sent,
                 memory=memory,
                 model=model,
-                batches=_batches(task, sent, clients, samples, probe=probe, dual=dual),
+                batches=batches,
                 samples=samples,
                 probe=probe,
             )
@@ -100,11 +112,16 @@ def _batches(
     probe: bool,
     dual: bool,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
-    """Batches in lockstep, of samples or of positions among the client's samples, and which clients
-    are still at work.
+    """Batches in lockstep, and which clients are still at work; None: all of them.
+
+    In the dual form a batch has positions among the client's samples instead of the samples.
     """
-    walk = Lockstep.of([task.positions(client, sent.round, probe) for client in clients])
-    parts = pad_sequence([task.federation.parts[client] for client in clients], batch_first=True)
+    plans = [task.positions(client, sent.round, probe) for client in clients]
+    walk = Lockstep.of(plans)
+    parts = pad_sequence(
+        [task.federation.parts[client] for client in clients],
+        batch_first=True,
+    )
     # in double precision, whatever the model's: a share is a weight of the exact number of samples
     shares = walk.sizes / samples.double().unsqueeze(-1)
     steps = torch.tensor(walk.lengths)
@@ -126,7 +143,9 @@ def _batches(
                 steps=steps[rows],
             )
         else:
-            seeds = [task.step_seed(clients[row], sent.round, step) for row in rows.tolist()]
+            # by the client, not by its row: its neighbours must not change what it draws
+            at_rows = [clients[row] for row in rows.tolist()]
+            seeds = [task.step_seed(client, sent.round, step) for client in at_rows]
             batch = task.gather(
                 pooled,
                 share=shares[rows, step],

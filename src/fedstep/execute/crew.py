@@ -10,77 +10,22 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from time import perf_counter
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State
 from fedstep.execute.base import Local, named_clients
+from fedstep.execute.pieces import Answer, Died, Joined, Piece, PieceFinished, W
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
 
 PIECES = 8  # a worker and round where jobs are many: few enough to be cheap, many enough to balance
 LIVES = 3  # how often a job may lose its worker
-PATIENCE = (
-    60.0  # seconds without an answer after which somebody wants to know who is being waited for
-)
+# seconds without an answer after which somebody wants to know who is being waited for
+PATIENCE = 60.0
 LOG = logging.getLogger("fedstep")
-
-W = TypeVar("W", bound=Hashable)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some jobs of a round for one worker."""
-
-    round: int
-    probe: bool
-    numbers: tuple[int, ...]  # the places of the jobs in the order of their updates
-    jobs: tuple[tuple[int, ...], ...]  # the clients of each
-    memories: tuple[State, ...]  # of the clients of each
-
-    @property
-    def clients(self) -> list[int]:
-        return [client for job in self.jobs for client in job]
-
-
-@dataclass(frozen=True)
-class Joined(Generic[W]):
-    """A worker is ready for its first piece."""
-
-    worker: W
-
-
-@dataclass(frozen=True)
-class PieceFinished(Generic[W]):
-    """A worker has done its piece."""
-
-    worker: W
-    updates: Sequence[Update]
-    seconds: float = 0.0  # that it took, by the clock: what a worker does not spend so, it waits
-    profile: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Failed(Generic[W]):
-    """A client has raised an error."""
-
-    worker: W
-    error: Exception
-
-
-@dataclass(frozen=True)
-class Died(Generic[W]):
-    """A worker is gone, with whatever it was at."""
-
-    worker: W
-    reason: str
-
-
-Answer: TypeAlias = Joined[W] | PieceFinished[W] | Failed[W] | Died[W]
 
 
 class Crew(ABC, Generic[W]):
@@ -105,9 +50,7 @@ class Crew(ABC, Generic[W]):
 
     @abstractmethod
     def answers(self, timeout: float) -> list[Answer[W]]:
-        """What has happened since the last call; waits until something has, for `timeout` seconds
-        at most.
-        """
+        """What has happened since the last call; waits for something `timeout` seconds at most."""
 
     @abstractmethod
     def bury(self, worker: W) -> None:
@@ -124,6 +67,7 @@ class Crew(ABC, Generic[W]):
 
     def dismiss(self, worker: W) -> None:
         """Take a worker off the list and end it."""
+        # off the list first: an answer that it has sent already is then nobody's
         self.hired.remove(worker)
         if worker in self.free:
             self.free.remove(worker)
@@ -131,6 +75,7 @@ class Crew(ABC, Generic[W]):
 
     def close(self) -> None:
         """End all workers."""
+        # a copy: `dismiss` takes them off the list that is walked through
         for worker in list(self.hired):
             self.dismiss(worker)
 
@@ -144,8 +89,7 @@ def dispatch(
     store: Store,
     probe: bool = False,
 ) -> Iterator[Update]:
-    """The updates of a cohort, cut and ordered as the inner executor alone would, so that the bits
-    are the same.
+    """The updates of a cohort, cut and ordered as by the inner executor alone: the same bits.
 
     Pieces are handed out with the most work first, the next to whoever is free. Work begins with
     the first worker that has joined. When a worker dies another one is hired and the jobs begin
@@ -163,15 +107,28 @@ def dispatch(
         raise
 
 
-def largest_first(task: Task, jobs: Sequence[Sequence[int]], workers: int) -> list[list[int]]:
+def largest_first(
+    task: Task,
+    jobs: Sequence[Sequence[int]],
+    workers: int,
+) -> list[list[int]]:
     """Pieces as numbers of jobs, in the order they are handed out: the most work first."""
     work = []
     for clients in jobs:
-        sizes = [task.federation.size(client) for client in clients]
-        work.append(sum(task.plan.length(size) for size in sizes))
+        # steps, not samples: where their number is fixed a large client costs no more
+        steps = 0
+        for client in clients:
+            samples = task.federation.size(client)
+            steps += task.plan.length(samples)
+        work.append(steps)
+    # the sort is stable: jobs of equal work keep their order
     order = sorted(range(len(jobs)), key=lambda number: -work[number])
-    size = max(1, len(jobs) // (min(workers, len(jobs)) * PIECES))
-    return [order[i : i + size] for i in range(0, len(order), size)]
+    workers_needed = min(workers, len(jobs))
+    size = max(1, len(jobs) // (workers_needed * PIECES))
+    pieces = []
+    for first in range(0, len(order), size):
+        pieces.append(order[first : first + size])
+    return pieces
 
 
 class _Round(Generic[W]):
@@ -194,7 +151,7 @@ class _Round(Generic[W]):
         self.probe = probe
         self.queue = deque(largest_first(task, jobs, crew.workers))
         self.at_work: dict[W, Piece] = {}
-        self.done: dict[int, Update] = {}
+        self.done: dict[int, Update] = {}  # by the number of the job, until it is its turn
         self.deaths: Counter[int] = Counter()  # of workers at a job, by its number
         self.late: set[W] = set()  # those that a line has named
 
@@ -206,30 +163,37 @@ class _Round(Generic[W]):
         while following < len(self.jobs):
             self._hand_out()
             self._listen()
+            # sums of floats depend on their order: an early update waits for those before it
             while following in self.done:
                 update = self.done.pop(following)
+                # here and not in the worker: only this process has the store
                 self.store.save(self.jobs[following], update.memory)
                 following += 1
                 yield update
         elapsed = perf_counter() - begun
         worked = self.crew.busy - busy_before
-        self.crew.idle += max(0.0, self.crew.workers * elapsed - worked)
+        available = self.crew.workers * elapsed
+        # clocks of several processes: the difference may come out a little below zero
+        self.crew.idle += max(0.0, available - worked)
 
     def _hand_out(self) -> None:
         while self.crew.free and self.queue:
             worker = self.crew.free.pop(0)
-            piece = self._piece(self.queue.popleft())
+            numbers = self.queue.popleft()
+            piece = self._piece(numbers)
             self.at_work[worker] = piece
             self.crew.give(worker, piece)
 
     def _piece(self, numbers: list[int]) -> Piece:
         jobs = [self.jobs[number] for number in numbers]
+        # loaded now, not at the start of the round: only what is under way lies in memory
+        memories = [self.store.load(self.task, self.sent, clients) for clients in jobs]
         return Piece(
             round=self.sent.round,
             probe=self.probe,
             numbers=tuple(numbers),
             jobs=tuple(tuple(clients) for clients in jobs),
-            memories=tuple(self.store.load(self.task, self.sent, clients) for clients in jobs),
+            memories=tuple(memories),
         )
 
     def _listen(self) -> None:
@@ -275,13 +239,11 @@ class _Round(Generic[W]):
                     f"{named_clients(self.jobs[number])}: its worker died {LIVES} times "
                     f"({answer.reason}), out of memory? use fewer workers"
                 )
-        # one by one: the next death says which of them it was
+        # one by one and first: the next death then blames one job, and the round does not end on it
         self.queue.extendleft([number] for number in piece.numbers)
 
     def _died_at_rest(self, answer: Died[W]) -> None:
-        """No job can be blamed; but workers that never get as far as a job must not be hired for
-        ever.
-        """
+        """No job can be blamed; but workers that never get to a job must not be hired for ever."""
         self.crew.deaths_at_rest += 1
         if self.crew.deaths_at_rest >= LIVES * self.crew.workers:
             raise InputError(
@@ -293,9 +255,11 @@ class _Round(Generic[W]):
         """One line a piece: a client may be slow, and a process may be stopped."""
         names = []
         for worker, piece in self.at_work.items():
-            if worker not in self.late:
-                names.append(f"{named_clients(piece.clients)} in {self.crew.describe(worker)}")
-                self.late.add(worker)
+            if worker in self.late:
+                continue
+            clients = named_clients(piece.clients)
+            names.append(f"{clients} in {self.crew.describe(worker)}")
+            self.late.add(worker)
         if not self.at_work:
             names.append("the first worker")
         if names:

@@ -1,6 +1,4 @@
-"""When a client works in the span of its samples (models/dual.py), and the Gram matrices that it
-needs for it.
-"""
+"""When a client works in the span of its samples (models/dual.py), and the Gram matrices for it."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ LIMIT = 512 * 2**20  # bytes of Gram matrices on one machine; the least recently
 
 
 def dual_form_fits(task: Task) -> bool:
-    """Whether the dual form is the same algorithm: a linear model, and parts that need sums and
-    inner products only.
+    """Whether the dual form is the same algorithm.
+
+    It is for a linear model, and for parts that need sums and inner products only.
     """
     return _model_fits(task) and _algorithm_fits(task)
 
@@ -34,7 +33,7 @@ def _model_fits(task: Task) -> bool:
         isinstance(model, ModuleModel)
         and model.linear
         and model.pointwise  # a mean over samples could not leave padding out
-        and task.federation.transform is None
+        and task.federation.transform is None  # a matrix is of the samples as they lie there
         and len(task.federation.fields) == 2
     )
 
@@ -73,18 +72,25 @@ def dual_form_pays(task: Task, n: int) -> bool:
 
 @dataclass
 class GramCache:
-    """Gram matrices of the clients met so far. A matrix is made from its client alone: the bits do
-    not depend on the block.
+    """Gram matrices of the clients met so far.
 
+    A matrix is made from its client alone: the bits do not depend on the block.
     A copy that is pickled is empty: matrices are cheaper to make anew than to send.
     """
 
-    limit: int = LIMIT
-    federation: Federation | None = None
-    matrices: OrderedDict[int, Tensor] = field(default_factory=OrderedDict)
-    bytes: int = 0
+    limit: int = LIMIT  # bytes
+    federation: Federation | None = None  # whose clients they are
+    matrices: OrderedDict[int, Tensor] = field(
+        default_factory=OrderedDict
+    )  # by client, oldest first
+    bytes: int = 0  # of all matrices
 
-    def dual_form(self, task: Task, anchor: Vec, clients: Sequence[int]) -> Dual:
+    def dual_form(
+        self,
+        task: Task,
+        anchor: Vec,
+        clients: Sequence[int],
+    ) -> Dual:
         """The dual form of a block of clients at the model sent."""
         model = task.model
         assert isinstance(model, ModuleModel)
@@ -92,16 +98,23 @@ class GramCache:
         inputs = []
         grams = []
         for client in clients:
-            features = model.features(pool[task.federation.parts[client]].to(anchor))
+            samples = task.federation.parts[client]
+            features = model.features(pool[samples].to(anchor))
             inputs.append(features)
             grams.append(self._gram(task, client, features))
         return Dual.of(model, anchor, inputs, grams)
 
-    def _gram(self, task: Task, client: int, inputs: Tensor) -> Tensor:
+    def _gram(
+        self,
+        task: Task,
+        client: int,
+        inputs: Tensor,
+    ) -> Tensor:
         if self.federation is not task.federation:
             # another federation has other clients of the same numbers
             self._forget(task.federation)
         gram = self.matrices.get(client)
+        # a run in float32 and one in float64 may share an executor
         if gram is not None and gram.dtype == inputs.dtype:
             self.matrices.move_to_end(client)
             return gram
@@ -118,6 +131,7 @@ class GramCache:
         self.bytes = 0
 
     def _shrink(self) -> None:
+        # the last one stays however large it is: it is the one at hand
         while self.bytes > self.limit and len(self.matrices) > 1:
             _, oldest = self.matrices.popitem(last=False)
             self.bytes -= oldest.nbytes

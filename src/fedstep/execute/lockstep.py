@@ -12,15 +12,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 @dataclass(frozen=True)
 class Lockstep:
-    """What a block of clients walks through in a round: clients on the first axis, steps on the
-    second.
+    """What a block walks through in a round: clients on the first axis, steps on the second.
 
     Batches of unequal size are padded with copies of their first sample; a client with fewer steps
     than the others has batches of size 0 at the end.
     """
 
     positions: Tensor  # (C, K, B) among the client's own samples
-    sizes: Tensor  # (C, K)
+    sizes: Tensor  # (C, K) of the batches without their padding
     lengths: tuple[int, ...]  # steps of each client
     largest: tuple[int, ...]  # batch of each step
     smallest: tuple[int, ...]  # batch of each step, of the clients that are still at work
@@ -45,13 +44,14 @@ class Lockstep:
         # None and not all rows: most steps are like that, and copies of the state are saved
         if step < min(self.lengths):
             return None
-        return torch.tensor([row for row, length in enumerate(self.lengths) if step < length])
+        rows = [row for row, length in enumerate(self.lengths) if step < length]
+        return torch.tensor(rows)
 
     def mask(self, step: int, rows: Tensor) -> Tensor | None:
         """Which samples are real; None: all of them."""
         width = self.largest[step]
-        # without a mask a model may take its plain loss, which is faster
         if self.smallest[step] == width:
+            # without a mask a model may take its plain loss, which is faster
             return None
         return torch.arange(width) < self.sizes[rows, step, None]
 
@@ -66,10 +66,11 @@ def _table(plan: Sequence[Tensor], width: int) -> Tensor:
         return torch.zeros(0, width, dtype=torch.int64)
     sizes = _sizes(plan)
     column = torch.arange(width)
-    # a copy of a real sample: zeros could make a loss or a layer infinite before the mask is
-    # applied
+    # where each batch begins once all are laid end to end
     first = (sizes.cumsum(0) - sizes).unsqueeze(-1)
     real = column < sizes.unsqueeze(-1)
+    # a copy of a real sample: zeros could make a loss or a layer infinite before the mask is
+    # applied
     inside = torch.where(real, first + column, first)
     return torch.cat(list(plan))[inside]
 
@@ -79,6 +80,7 @@ def _extremes(sizes: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if sizes.shape[1] == 0:
         return (), ()
     largest = sizes.amax(0)
-    # size 0 is no batch but a client that is done: it must not count as the smallest
-    smallest = torch.where(sizes > 0, sizes, sizes.max()).amin(0)
+    # a size of 0 is a client that is done: it must not count as the smallest
+    at_work = torch.where(sizes > 0, sizes, sizes.max())
+    smallest = at_work.amin(0)
     return tuple(largest.tolist()), tuple(smallest.tolist())

@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from time import perf_counter
 
 import torch
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
-from fedstep.core.vec import State
-from fedstep.execute.base import Executor, Local, blame
-from fedstep.execute.children import GRACE, end_with_parent, is_stopped
+from fedstep.execute.base import Executor, Local
+from fedstep.execute.children import GRACE, is_stopped
 from fedstep.execute.crew import (
     LOG,
     PATIENCE,
-    Answer,
     Crew,
+    dispatch,
+)
+from fedstep.execute.pieces import (
+    Answer,
     Died,
     Failed,
     Joined,
     Piece,
     PieceFinished,
-    dispatch,
 )
 from fedstep.execute.shared_broadcast import SharedBroadcast
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
-from fedstep.execute.wire import Message, pack_message, receive, send, unpack_message
+from fedstep.execute.wire import pack_message, receive, send, unpack_message
+from fedstep.execute.worker import WorkerReply, serve_pieces
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread inside: the same bits on machines of every size, and what `workers` of them
-    would use each.
+    """One torch thread inside: the same bits on machines of every size.
+
+    It is also what each of several workers uses.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -51,20 +52,23 @@ def one_thread() -> Iterator[None]:
 
 @dataclass
 class Processes(Executor):
-    """Run another executor's jobs in `workers` processes, the largest jobs first, whoever is free
-    taking the next.
+    """Run another executor's jobs in `workers` processes.
 
-    The jobs are cut and their updates summed exactly as the executor alone does it, so the bits are
-    the same. Data are shared through the fork, what the server sends through shared memory; updates
-    come back through a pipe. A worker that dies is replaced and its job begun anew. There are never
+    The largest jobs come first, and whoever is free takes the next. The jobs are cut and their
+    updates summed exactly as the executor alone does it, so the bits are the same. Data are shared
+    through the fork, what the server sends through shared memory; updates come back through a pipe.
+
+    A worker that dies is replaced and its job begun anew. There are never
     more processes than jobs. Close it, or use it in a `with`, when the run is over. After
     `patience` seconds without an answer a line says who is being waited for.
     """
 
-    inner: Local
+    inner: Local  # cuts the cohort and runs the jobs
     workers: int = 2
     patience: float = field(default=PATIENCE, repr=False)
+    # hired by the first call, when it is known what they are to work on
     crew: ProcessCrew | None = field(default=None, repr=False, compare=False)
+    # seconds that the workers of closed crews have waited
     _idle_before: float = field(default=0.0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,8 +86,17 @@ class Processes(Executor):
         probe: bool = False,
     ) -> Iterator[Update]:
         crew = self._crew_for(task, sent)
+        # before any piece is handed out: a piece says the round, and means this broadcast
         crew.broadcast.write(sent)
-        yield from dispatch(crew, self.inner, task, sent, cohort, store, probe)
+        yield from dispatch(
+            crew,
+            self.inner,
+            task,
+            sent,
+            cohort,
+            store,
+            probe,
+        )
 
     @property
     def cut(self) -> str:
@@ -104,12 +117,19 @@ class Processes(Executor):
             self.crew = None
 
     def _crew_for(self, task: Task, sent: Broadcast) -> ProcessCrew:
-        """The crew of this task. Workers know the task from their fork: another task needs other
-        workers.
+        """The crew of this task.
+
+        Workers know the task from their fork: another task needs other workers.
         """
-        if self.crew is None or self.crew.task is not task or not self.crew.broadcast.fits(sent):
+        if self.crew is None or not self.crew.knows(task, sent):
             self.close()
-            self.crew = ProcessCrew(task, self.inner, self.workers, sent, self.patience)
+            self.crew = ProcessCrew(
+                task,
+                self.inner,
+                self.workers,
+                sent,
+                self.patience,
+            )
         return self.crew
 
 
@@ -118,7 +138,7 @@ class WorkerProcess:
     """A process and this end of its pipe."""
 
     process: BaseProcess
-    pipe: Connection
+    pipe: Connection  # both ways: pieces out, replies in
 
 
 class ProcessCrew(Crew[WorkerProcess]):
@@ -137,14 +157,20 @@ class ProcessCrew(Crew[WorkerProcess]):
         # no round has more jobs than there are clients, and there are never more workers than jobs
         self.inner = inner.one_of(min(workers, len(task.federation)))
         self.broadcast = SharedBroadcast(sent)
-        self._new: list[WorkerProcess] = []
+        self._new: list[WorkerProcess] = []  # hired, and not yet said to have joined
+
+    def knows(self, task: Task, sent: Broadcast) -> bool:
+        """Whether these workers were forked for this task, and such broadcasts."""
+        # `is`: an equal task may have another profiler
+        return self.task is task and self.broadcast.fits(sent)
 
     def hire(self) -> WorkerProcess:
         fork = get_context("fork")
         ours, theirs = fork.Pipe()
+        # a fork has copies of all our ends of pipes; it is told which, in order to close them
         inherited = [worker.pipe for worker in self.hired]
         process = fork.Process(
-            target=_serve,
+            target=serve_pieces,
             args=(self.task, self.inner, self.broadcast, theirs, [*inherited, ours]),
             daemon=True,
         )
@@ -172,7 +198,7 @@ class ProcessCrew(Crew[WorkerProcess]):
 
     def _answer(self, worker: WorkerProcess) -> Answer[WorkerProcess]:
         try:
-            reply: _Reply = unpack_message(receive(worker.pipe))
+            reply: WorkerReply = unpack_message(receive(worker.pipe))
         except (EOFError, OSError):
             worker.process.join(GRACE)
             return Died(worker, f"exit code {worker.process.exitcode}")
@@ -184,6 +210,7 @@ class ProcessCrew(Crew[WorkerProcess]):
         if worker in self._new:
             self._new.remove(worker)
         worker.pipe.close()
+        # killed, not asked: it may be stopped, or in the middle of a client
         worker.process.kill()
         worker.process.join(GRACE)
 
@@ -197,70 +224,3 @@ class ProcessCrew(Crew[WorkerProcess]):
         if is_stopped(pid):
             return f"process {pid}, which is stopped (kill -CONT {pid})"
         return f"process {pid}"
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """What a worker sends back for a piece."""
-
-    updates: list[Update]
-    error: Exception | None
-    seconds: float
-    profile: dict[str, float]
-
-
-def _serve(
-    task: Task,
-    inner: Local,
-    broadcast: SharedBroadcast,
-    pipe: Connection,
-    inherited: list[Connection],
-) -> None:
-    """The life of a worker: jobs in, updates out, until the pipe is closed."""
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, not we
-    for other in inherited:
-        other.close()  # or the death of the parent would not be seen
-    torch.set_num_threads(1)
-    task.profiler.drain()  # what the parent had counted before the fork is the parent's
-    while True:
-        try:
-            piece: Piece = unpack_message(receive(pipe))
-            send(pipe, _packed(_work(task, inner, broadcast.read(piece.round), piece)))
-        except (EOFError, OSError):
-            return
-
-
-def _work(task: Task, inner: Local, sent: Broadcast, piece: Piece) -> _Reply:
-    begun = perf_counter()
-    updates: list[Update] = []
-    error = None
-    try:
-        for clients, memory in zip(piece.jobs, piece.memories, strict=True):
-            with blame(clients, piece.round):
-                update = inner.run(task, sent, clients, memory, piece.probe)
-                updates.append(_with_whole_memory(update, memory))
-    except Exception as raised:
-        error = raised
-        updates = []
-    return _Reply(updates, error, perf_counter() - begun, task.profiler.drain())
-
-
-def _with_whole_memory(update: Update, memory: State) -> Update:
-    """A store keeps whole memories: what the job did not change goes back with what it did."""
-    if not update.memory:
-        return update
-    return replace(update, memory={**memory, **update.memory})
-
-
-def _packed(reply: _Reply) -> Message:
-    if reply.error is None:
-        return pack_message(reply)
-    try:
-        unpack_message(pack_message(reply))  # some exceptions can be written but not read
-        return pack_message(reply)
-    except Exception:
-        plain = RuntimeError(f"{type(reply.error).__name__}: {reply.error}")
-        for note in getattr(reply.error, "__notes__", []):
-            plain.add_note(note)
-        return pack_message(replace(reply, error=plain))

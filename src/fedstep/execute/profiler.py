@@ -1,4 +1,4 @@
-"""Where a round's time goes: hooks around the parts of a run, and what measures there."""
+"""Where a round's time goes: hooks around the parts of a run, and a profiler that uses them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ _NOTHING = nullcontext()  # one for all: the hooks lie on the path of every batc
 
 
 class Profiler:
-    """The hooks that a run offers. This one measures nothing and costs nothing; a leaf overrides
-    what it wants to see.
+    """The hooks that a run offers.
 
-    A hook may look and count. It must not change a number: profile on or off, the bits are the
-    same.
+    This one measures nothing and costs nothing; a leaf overrides what it wants to see. A hook may
+    look and count. It must not change a number: profile on or off, the bits are the same.
     """
 
     def charge(self, kind: Kind) -> AbstractContextManager[None]:
@@ -68,7 +67,7 @@ class TimeProfiler(Profiler):
     """Seconds by kind. What is charged inside another charge counts once, for the inner kind."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    _open: list[_Charge] = field(default_factory=list, repr=False)
+    _open: list[_Charge] = field(default_factory=list, repr=False)  # the innermost last
 
     @contextmanager
     def charge(self, kind: Kind) -> Iterator[None]:
@@ -89,7 +88,8 @@ class TimeProfiler(Profiler):
 
     def wrap_algorithm(self, algorithm: Algorithm) -> Algorithm:
         timed = TimedOracle(algorithm.local.oracle, self)
-        return replace(algorithm, local=replace(algorithm.local, oracle=timed))
+        local = replace(algorithm.local, oracle=timed)
+        return replace(algorithm, local=local)
 
     def wrap_model(self, forward: Forward) -> Forward:
         return TimedForward(forward, self)
@@ -107,13 +107,14 @@ class TimeProfiler(Profiler):
         """Book what the innermost open charge has run up."""
         if self._open:
             innermost = self._open[-1]
-            self.merge({innermost.kind: perf_counter() - innermost.since})
+            elapsed = perf_counter() - innermost.since
+            self.merge({innermost.kind: elapsed})
 
 
 @dataclass
 class _Charge:
     kind: Kind
-    since: float
+    since: float  # what came before it is booked already
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,12 @@ class TimedForward:
         with self.profiler.charge(kind):
             return self.inner(x, batch)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
+    def line(
+        self,
+        at_x: Output,
+        d: Vec,
+        batch: Batch,
+    ) -> OutputAlongLine | None:
         with self.profiler.charge("trials"):
             line = self.inner.line(at_x, d, batch)
         if line is None:

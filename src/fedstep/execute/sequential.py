@@ -52,6 +52,7 @@ def _batches(
     client: int,
     probe: bool,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
+    """A client's batches, unpadded; the second is always None: a client alone never drops out."""
     size = task.federation.size(client)
     plan = task.batches(client, sent.round, probe)
     steps = torch.tensor(len(plan))

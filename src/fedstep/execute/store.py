@@ -28,19 +28,25 @@ LARGE = 256 * 2**20  # bytes of all clients' memories above which they live on d
 class Store:
     """Clients' memories, kept in this process."""
 
-    memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    memories: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # by client
 
-    def load(self, task: Task, sent: Broadcast, clients: Sequence[int]) -> dict[str, Tensor]:
-        """Memories of some clients, stacked; a client without one gets the algorithm's first
-        memory.
+    def load(
+        self,
+        task: Task,
+        sent: Broadcast,
+        clients: Sequence[int],
+    ) -> dict[str, Tensor]:
+        """Memories of some clients, stacked.
+
+        A client without one gets the algorithm's first memory.
         """
         fresh = task.algorithm.memory_init(sent.x)
         if not fresh:
             return {}
-        each = [self.get(client) or fresh for client in clients]
+        memories = [self.get(client) or fresh for client in clients]
         stacked = {}
         for name in fresh:
-            stacked[name] = torch.stack([memory[name] for memory in each])
+            stacked[name] = torch.stack([memory[name] for memory in memories])
         return stacked
 
     def save(self, clients: Sequence[int], memory: State) -> None:
@@ -48,9 +54,9 @@ class Store:
         if not memory:
             return
         for row, client in enumerate(clients):
-            # a view would keep the memories of the whole block alive
-            one = {name: value[row].clone() for name, value in memory.items()}
-            self.put(client, one)
+            # a clone: a view would keep the memories of the whole block alive
+            client_memory = {name: value[row].clone() for name, value in memory.items()}
+            self.put(client, client_memory)
 
     def get(self, client: int) -> Mapping[str, Tensor] | None:
         """One client's memory."""
@@ -65,8 +71,9 @@ class Store:
         yield from self.memories.items()
 
     def index(self) -> dict[int, int]:
-        """For each client the version of its memory that lies in files; none here, a checkpoint
-        holds the memories itself.
+        """For each client the version of its memory that lies in files.
+
+        None here: a checkpoint holds the memories itself.
         """
         return {}
 
@@ -74,8 +81,9 @@ class Store:
         """Forget versions in files that none of these indices names."""
 
     def flush(self) -> None:
-        """Bring to the disk what lies in files: a checkpoint that names a version may only be
-        written after it.
+        """Bring to the disk what lies in files.
+
+        A checkpoint that names a version may only be written after it.
         """
 
 
@@ -89,9 +97,9 @@ class DiskStore(Store):
     """
 
     folder: Path = Path("memories")
-    versions: dict[int, int] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)  # the current one of each client
     history: bool = True  # False: nothing goes back to an older version, so it is deleted at once
-    _unflushed: set[Path] = field(default_factory=set, repr=False)
+    _unflushed: set[Path] = field(default_factory=set, repr=False)  # written, perhaps not on disk
 
     def get(self, client: int) -> Mapping[str, Tensor] | None:
         version = self.versions.get(client)
@@ -111,10 +119,11 @@ class DiskStore(Store):
         version = before + 1
         path = self._file(client, version)
         path.parent.mkdir(parents=True, exist_ok=True)
+        # under another name until it is whole: a crash leaves no half of a version
         part = path.with_suffix(".part")
-        fields = {name: value.detach().contiguous() for name, value in memory.items()}
-        safetensors.torch.save_file(fields, part)
-        part.replace(path)  # a file of this name is whole, or not there
+        tensors = {name: value.detach().contiguous() for name, value in memory.items()}
+        safetensors.torch.save_file(tensors, part)
+        part.replace(path)
         self.versions[client] = version
         self._unflushed.add(path)
         if not self.history:
@@ -137,6 +146,7 @@ class DiskStore(Store):
                 self._forget(path)
 
     def flush(self) -> None:
+        # the folders too: a file that was renamed is only safe when its new name is
         folders = {path.parent for path in self._unflushed}
         for path in (*self._unflushed, *folders):
             _sync(path)
@@ -147,8 +157,9 @@ class DiskStore(Store):
         self._unflushed.discard(path)
 
     def _file(self, client: int, version: int) -> Path:
-        # 256 folders: directories of many thousand files are slow on some file systems
-        return self.folder / f"{client % 256:02x}" / f"{client}.{version}.safetensors"
+        # 256 folders: one with a million files is slow in many file systems
+        folder = self.folder / f"{client % 256:02x}"
+        return folder / f"{client}.{version}.safetensors"
 
 
 def store_for(task: Task, folder: Path) -> Store:
@@ -161,7 +172,9 @@ def store_for(task: Task, folder: Path) -> Store:
 def lives_on_disk(task: Task) -> bool:
     """Whether the memories of all clients are too much for this process."""
     first_memory = task.algorithm.memory_init(task.model.init())
-    bytes_a_client = sum(t.numel() * t.element_size() for t in first_memory.values())
+    bytes_a_client = 0
+    for value in first_memory.values():
+        bytes_a_client += value.numel() * value.element_size()
     return bytes_a_client * len(task.federation) > LARGE
 
 

@@ -22,35 +22,64 @@ class Task:
 
     algorithm: Algorithm
     model: FlatModel
-    federation: Federation
-    plan: Plan = Plan()
-    seed: int = 0
+    federation: Federation  # the clients and their samples
+    plan: Plan = Plan()  # how a client walks through its samples
+    seed: int = 0  # of all that is random in the run
+    # looks on and decides nothing: two tasks are equal whoever watches them
     profiler: Profiler = field(default=Profiler(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # here, once: what cannot work together is refused before the first round
-        suited = self.algorithm.suited(self.model, TargetKind.of(self.federation.fields[-1]))
+        targets = self.federation.fields[-1]
+        suited = self.algorithm.suited(self.model, TargetKind.of(targets))
+        # the class is frozen for its users; here it is still being made
         object.__setattr__(self, "algorithm", suited)
         if suited.correction.embeds:
             object.__setattr__(self, "model", self.model.embedding())
 
-    def batches(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
+    def batches(
+        self,
+        client: int,
+        round: int,
+        probe: bool = False,
+    ) -> list[Tensor]:
         """A client's batches of a round as indices into the pooled arrays."""
         part = self.federation.parts[client]
         return [part[index] for index in self.positions(client, round, probe)]
 
-    def positions(self, client: int, round: int, probe: bool = False) -> list[Tensor]:
-        """A client's batches of a round as positions among its own samples; a probe walks once
-        through all of them.
+    def positions(
+        self,
+        client: int,
+        round: int,
+        probe: bool = False,
+    ) -> list[Tensor]:
+        """A client's batches of a round as positions among its own samples.
+
+        A probe walks once through all of them.
         """
         plan = self.plan
         # a probe is of the whole function of a client: every sample counts once, in any order
         if probe:
-            plan = Plan(self.plan.batch, steps=None, epochs=1, order=InOrder())
+            plan = Plan(
+                self.plan.batch,
+                steps=None,
+                epochs=1,
+                order=InOrder(),
+            )
         with self.profiler.charge("data"):
-            return plan(self.federation.size(client), self.seed, round, client)
+            return plan(
+                self.federation.size(client),
+                self.seed,
+                round,
+                client,
+            )
 
-    def step_seed(self, client: int, round: int, step: int) -> int:
+    def step_seed(
+        self,
+        client: int,
+        round: int,
+        step: int,
+    ) -> int:
         """The seed of what is random inside the forward passes of one local step."""
         return key(self.seed, round, client, step, "forward")
 
@@ -80,10 +109,10 @@ class Task:
         like: Tensor,
         steps: Tensor,
     ) -> Batch:
-        """A batch without its inputs: positions among the clients' samples, the clients' rows in
-        their block, targets.
+        """A batch without its inputs, for the dual form.
 
-        For models in which nothing is random, so the seeds are zeros.
+        Its fields are positions among the clients' samples, the clients' rows in their block, and
+        the targets. For models in which nothing is random, so the seeds are zeros.
         """
         with self.profiler.charge("data"):
             targets = self.federation.fields[-1][pooled]
@@ -116,13 +145,17 @@ def _moved(
 
 
 def _transformed(
-    transform: Transform, fields: tuple[Tensor, ...], seed: Tensor
+    transform: Transform,
+    fields: tuple[Tensor, ...],
+    seed: Tensor,
 ) -> tuple[Tensor, ...]:
     """Client by client, so that the random numbers do not depend on who else is in the block."""
+    # one client alone has a seed, a block has a seed a client
     if seed.dim() == 0:
         return transform(fields, generator(int(seed), "augment"))
     each = []
     for client_seed, *client_fields in zip(seed, *fields, strict=True):
         draw = generator(int(client_seed), "augment")
         each.append(transform(tuple(client_fields), draw))
-    return tuple(torch.stack(column) for column in zip(*each, strict=True))
+    columns = zip(*each, strict=True)
+    return tuple(torch.stack(column) for column in columns)

@@ -1,5 +1,6 @@
-"""Messages between the processes of one run: plain bytes, so that nothing is left behind in shared
-memory.
+"""Messages between the processes of one run.
+
+They are plain bytes, so that nothing is left behind in shared memory.
 """
 
 from __future__ import annotations
@@ -21,25 +22,29 @@ SMALL = 4096
 
 @dataclass(frozen=True)
 class Message:
-    """A pickled message, and beside it the memory of its large tensors, which is never copied into
-    the text.
+    """A pickled message, and beside it the memory of its large tensors.
+
+    That memory is never copied into the text.
     """
 
     text: bytes
-    buffers: Sequence[pickle.PickleBuffer | bytearray]
+    buffers: Sequence[pickle.PickleBuffer | bytearray]  # in the order the text means them
 
 
 def pack_message(value: Any) -> Message:
     """A message between two processes of the same program; never written to a file."""
     text = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
-    _Pickler(text, protocol=5, buffer_callback=buffers.append).dump(value)
+    # protocol 5 is the first that can leave buffers out of the text
+    pickler = _Pickler(text, protocol=5, buffer_callback=buffers.append)
+    pickler.dump(value)
     return Message(text.getvalue(), buffers)
 
 
 def unpack_message(message: Message) -> Any:
-    """The value again. Its tensors live in the buffers of the message: take it out once, then
-    forget the message.
+    """The value again.
+
+    Its tensors live in the buffers of the message: take it out once, then forget the message.
     """
     return pickle.loads(message.text, buffers=message.buffers)
 
@@ -48,6 +53,7 @@ def send(pipe: Connection, message: Message) -> None:
     """Write a message into a pipe."""
     views = [memoryview(buffer).cast("B") for buffer in message.buffers]
     sizes = [view.nbytes for view in views]
+    # the sizes first: the reader makes room before the data come
     pipe.send_bytes(pickle.dumps(sizes))
     pipe.send_bytes(message.text)
     for view in views:
@@ -55,8 +61,9 @@ def send(pipe: Connection, message: Message) -> None:
 
 
 def receive(pipe: Connection) -> Message:
-    """The next message of a pipe; EOFError or OSError where the other end is gone, also in the
-    middle of it.
+    """The next message of a pipe.
+
+    EOFError or OSError where the other end is gone, also in the middle of it.
     """
     sizes = pickle.loads(pipe.recv_bytes())
     text = pipe.recv_bytes()
@@ -86,7 +93,11 @@ class _Pickler(pickle.Pickler):
         return _tensor, (pickle.PickleBuffer(data), value.dtype, shape)
 
 
-def _tensor(data: bytes | bytearray, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+def _tensor(
+    data: bytes | bytearray,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+) -> Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
     if isinstance(data, bytes):
@@ -96,6 +107,7 @@ def _tensor(data: bytes | bytearray, dtype: torch.dtype, shape: tuple[int, ...])
 
 def _write(descriptor: int, view: memoryview) -> None:
     while view:
+        # a pipe may take less than it is given
         written = os.write(descriptor, view)
         view = view[written:]
 
@@ -103,6 +115,6 @@ def _write(descriptor: int, view: memoryview) -> None:
 def _read(descriptor: int, view: memoryview) -> None:
     while view:
         count = os.readv(descriptor, [view])
-        if count == 0:
+        if count == 0:  # the other end is closed
             raise EOFError
         view = view[count:]

@@ -1,5 +1,6 @@
-"""Server state and clients' memories on disk: safetensors, described and sealed in JSON; the last
-two are kept.
+"""Server state and clients' memories on disk: safetensors, described and sealed in JSON.
+
+The last two checkpoints of a run are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fedstep.run.files import read_sealed, sync_folder, write_sealed, write_tens
 from fedstep.run.journal import JournalMark
 
 CHECKPOINTS_KEPT = 2  # one more than is needed: the last one may be torn by a crash of the disk
-MEMORIES = "memories"
+MEMORIES = "memories"  # the folder of a DiskStore, inside the run's
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,23 @@ class Restored:
     complaints: tuple[str, ...] = ()
 
 
-def save(folder: Path, server: Server, store: Store, journal: JournalMark | None = None) -> None:
-    """Write the state after a complete round; the description is written last and makes it valid."""
+def save(
+    folder: Path,
+    server: Server,
+    store: Store,
+    journal: JournalMark | None = None,
+) -> None:
+    """Write the state after a complete round; the description comes last and makes it valid."""
     tensors = server_tensors(server)
     index = store.index()
     if index:
-        # the memories are files of their own: they must be on the disk before the
-        # checkpoint that means them
+        # memories are files of their own: on the disk before the checkpoint that means them
         store.flush()
         tensors["index"] = torch.tensor(sorted(index.items()))
     else:
         for client, memory in store.items():
             tensors |= prefixed(f"memory.{client}.", memory)
+    # seven digits: `descriptions` sorts by name
     stem = folder / f"checkpoint-{server.round:07d}"
     description = {
         "round": server.round,
@@ -61,7 +67,10 @@ def save(folder: Path, server: Server, store: Store, journal: JournalMark | None
     for path in descriptions(folder)[CHECKPOINTS_KEPT:]:
         _delete(path)
     if index:
-        store.keep_only([index, *(_index(path) for path in descriptions(folder))])
+        indices = [index]
+        for path in descriptions(folder):
+            indices.append(_index(path))
+        store.keep_only(indices)
 
 
 def server_tensors(server: Server) -> dict[str, Tensor]:
@@ -75,7 +84,11 @@ def server_tensors(server: Server) -> dict[str, Tensor]:
     }
 
 
-def server_from(tensors: State, round: int, horizon: int) -> Server:
+def server_from(
+    tensors: State,
+    round: int,
+    horizon: int,
+) -> Server:
     """The server of `server_tensors`."""
     rule = under("rule.", tensors)
     # rules kept the last step in their state before it had a place of its own
@@ -102,10 +115,12 @@ def restore(folder: Path) -> Restored | None:
     for path in descriptions(folder):
         try:
             return _read(path, tuple(complaints))
+        # whatever a damaged file may cause on the way: an older checkpoint may be whole
         except (InputError, OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
             reason = str(error).removeprefix(f"{path}: ")
             complaints.append(f"{path}: {reason}")
     if complaints:
+        # to begin silently at round 1 would throw away hours: that is for the user to decide
         raise InputError(
             f"{complaints[0]}: no whole checkpoint is left; remove {folder} to begin that run anew"
         )
@@ -123,6 +138,7 @@ def remove(folder: Path) -> None:
 
 
 def _delete(description: Path) -> None:
+    # the description first: without it the tensors are no checkpoint
     description.unlink(missing_ok=True)
     description.with_suffix(".safetensors").unlink(missing_ok=True)
 
@@ -138,6 +154,7 @@ def _index(description: Path) -> dict[int, int]:
 
 def _read(path: Path, complaints: tuple[str, ...]) -> Restored:
     description = read_sealed(path)
+    # read once: what is hashed is what is parsed
     data = path.with_suffix(".safetensors").read_bytes()
     if hashlib.sha256(data).hexdigest() != description["sha256"]:
         raise InputError("the checkpoint is corrupt (its checksum does not agree)")

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from fedstep.core.errors import InputError
 
 LOCK = "lock"
-OWNER = "owner.json"
+OWNER = "owner.json"  # read by people and by `check`; the lock itself says nothing of its holder
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,16 @@ class Owner:
 
     host: str
     pid: int
-    id: str
+    id: str  # random
 
     @staticmethod
     def here() -> Owner:
         """This process, for one claim."""
-        return Owner(host=socket.gethostname(), pid=os.getpid(), id=uuid4().hex)
+        return Owner(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            id=uuid4().hex,
+        )
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,12 @@ def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
         raise InputError(f"{folder}: {error.strerror}; choose another directory") from None
     owner = Owner.here()
     try:
-        (folder / OWNER).write_text(json.dumps(asdict(owner)) + "\n")
+        text = json.dumps(asdict(owner))
+        (folder / OWNER).write_text(text + "\n")
         yield FolderClaim(folder, owner)
     finally:
-        if _read_owner(folder) == owner:  # the file of one that took over is not ours to remove
+        # the file of one that took over is not ours to remove
+        if _read_owner(folder) == owner:
             (folder / OWNER).unlink(missing_ok=True)
         lock.release()
 
@@ -85,8 +91,10 @@ def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
 def _read_owner(folder: Path) -> Owner | None:
     """Who wrote the file beside the lock; None where it is missing or being written."""
     try:
-        return Owner(**json.loads((folder / OWNER).read_text()))
+        text = (folder / OWNER).read_text()
+        return Owner(**json.loads(text))
     except (OSError, ValueError, TypeError):
+        # half a file is no other owner: `check` must not stop a run for it
         return None
 
 

@@ -42,7 +42,7 @@ ROW_COLUMNS = (
 class MetricInfo:
     """What tables and charts need to know of a metric; a run's manifest holds it."""
 
-    name: str
+    name: str  # of its column
     higher_is_better: bool = True
     percent: bool = False  # a share of [0, 1], which people read in per cent
 
@@ -75,9 +75,9 @@ ACCURACY = MetricInfo("accuracy", higher_is_better=True, percent=True)
 class MetricColumns:
     """The metrics of one row by the point and the samples they were taken at."""
 
-    test: dict[str, float]
-    heldout: dict[str, float]
-    last: dict[str, float]
+    test: dict[str, float]  # at the readout
+    heldout: dict[str, float]  # at the readout, on clients that never train
+    last: dict[str, float]  # at the last iterate
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> MetricColumns:
@@ -102,8 +102,10 @@ def metric_columns(
 ) -> dict[str, float]:
     """Metrics as the columns of a row."""
     columns = dict(test)
-    columns.update({HELDOUT + name: value for name, value in heldout.items()})
-    columns.update({LAST + name: value for name, value in last.items()})
+    for name, value in heldout.items():
+        columns[HELDOUT + name] = value
+    for name, value in last.items():
+        columns[LAST + name] = value
     return columns
 
 

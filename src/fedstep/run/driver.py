@@ -1,5 +1,6 @@
-"""One run in one folder, from the last checkpoint to the finished mark: for `fit(out=...)` and for
-studies.
+"""One run in one folder, from the last checkpoint to the finished mark.
+
+`fit(out=...)` and studies use it so:
 
 with opened(folder) as run:                      # claim: one process a folder
     if not run.is_finished(rounds):
@@ -74,7 +75,7 @@ class RunFolder:
     path: Path
     claim: FolderClaim
     notes: list[str] = field(default_factory=list)
-    checkpoint_seconds: float = 0.0
+    checkpoint_seconds: float = 0.0  # spent on them by this process
     _journal: Journal = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +89,7 @@ class RunFolder:
         try:
             finished = check_finished(self.path, rounds)
         except InputError as error:
+            # the remedy of the message is what is done here
             reason = str(error).split("; remove ")[0]
             self.notes.append(f"{reason}: the run is done again")
             (self.path / DONE).unlink(missing_ok=True)
@@ -97,11 +99,15 @@ class RunFolder:
             checkpoint.remove(self.path)
         return finished
 
-    def identify(self, identity: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    def identify(
+        self,
+        identity: Mapping[str, Any],
+        about: Mapping[str, Any],
+    ) -> dict[str, Any]:
         """Write what the run is, or refuse the folder of another run.
 
-        `identity` is what decides the numbers; `about` is worth knowing. Returns both, as
-        spec.json holds them.
+        `identity` is what decides the numbers; `about` is worth knowing. Returns both, as spec.json
+        holds them.
         """
         path = self.path / SPEC
         fields = {**identity, **about, "versions": program_versions()}
@@ -113,12 +119,15 @@ class RunFolder:
         wanted = plain(identity)
         # an older version wrote fewer fields: what it did not write cannot differ
         common = [name for name in wanted if name in before]
-        changed = [name for name in common if before[name] != wanted[name]]
+        changed = []
+        for name in common:
+            if before[name] != wanted[name]:
+                changed.append(name)
         if changed or not common:
+            names = ", ".join(changed or wanted)
             raise InputError(
                 f"{self.path}: it holds the results of another run "
-                f"(not the same: {', '.join(changed or wanted)}); "
-                "choose another directory or remove it"
+                f"(not the same: {names}); choose another directory or remove it"
             )
         self._note_other_torch(before)
         return before
@@ -137,19 +146,28 @@ class RunFolder:
         """
         server, store = self._resume(simulation, until)
         # a run that was killed after its last round has none left: the server is the one restored
-        for after_round, _ in watch(self._rounds(simulation, server, store, until)):
+        series = self._rounds(simulation, server, store, until)
+        for after_round, _ in watch(series):
             server = after_round
         self._finish(server, model_of(server))
         return server
 
-    def _rounds(self, simulation: Simulation, server: Server, store: Store, until: int) -> Series:
+    def _rounds(
+        self,
+        simulation: Simulation,
+        server: Server,
+        store: Store,
+        until: int,
+    ) -> Series:
         """Each round is in the journal when it comes out, and in a checkpoint from time to time."""
         last_checkpoint = perf_counter()
         cost = 0.0
         for after_round, row in simulation.run(server, store, until):
             self._journal.append(row.to_dict())
             yield after_round, row
-            if (perf_counter() - last_checkpoint) * SHARE >= cost:
+            # by what the last one cost: a large model is saved seldom, a small one every round
+            elapsed = perf_counter() - last_checkpoint
+            if elapsed * SHARE >= cost:
                 cost = self._checkpoint(after_round, store)
                 last_checkpoint = perf_counter()
 
@@ -161,10 +179,11 @@ class RunFolder:
         """Write model and server, then the mark that makes the run finished."""
         self.claim.check()
         self._journal.flush()
+        server_tensors = checkpoint.server_tensors(server)
         hashes = {
             JOURNAL: file_sha256(self.path / JOURNAL),
             MODEL: write_tensors(self.path / MODEL, model),
-            SERVER: write_tensors(self.path / SERVER, checkpoint.server_tensors(server)),
+            SERVER: write_tensors(self.path / SERVER, server_tensors),
         }
         mark = {
             "rounds": server.round,
@@ -173,6 +192,7 @@ class RunFolder:
             "sha256": hashes,
         }
         write_sealed(self.path / DONE, mark)
+        # the mark is on the disk before the checkpoints go: a power cut leaves one of the two
         sync_folder(self.path)
         checkpoint.remove(self.path)
 
@@ -190,6 +210,7 @@ class RunFolder:
         (self.path / DONE).unlink(missing_ok=True)
         restored = checkpoint.restore(self.path)
         if restored is None:
+            # rows without a checkpoint are done again, and must not stand there twice
             self._journal.keep(0)
             memories = self.path / checkpoint.MEMORIES
             return simulation.begin(until), store_for(simulation.task, memories)
@@ -203,9 +224,14 @@ class RunFolder:
     def _checkpoint(self, server: Server, store: Store) -> float:
         """Write one, and return the seconds it took."""
         begun = perf_counter()
-        self.claim.check()
+        self.claim.check()  # one that lost the folder must not write into it
         self._journal.flush()  # first: the checkpoint means these rows
-        checkpoint.save(self.path, server, store, self._journal.mark())
+        checkpoint.save(
+            self.path,
+            server,
+            store,
+            self._journal.mark(),
+        )
         seconds = perf_counter() - begun
         self.checkpoint_seconds += seconds
         return seconds
@@ -214,8 +240,7 @@ class RunFolder:
         if (self.path / "run.json").exists():
             raise InputError(
                 f"{self.path}: it holds the results of another run, "
-                "of an older version of fedstep; "
-                "choose another directory or remove it"
+                "of an older version of fedstep; choose another directory or remove it"
             )
 
     def _note_other_torch(self, before: Mapping[str, Any]) -> None:

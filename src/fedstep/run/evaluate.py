@@ -43,7 +43,7 @@ class Pass:
     """The outcome of one chunk of samples."""
 
     losses: Tensor  # (N,) float64
-    predictions: Tensor | None
+    predictions: Tensor | None  # None: the model gives a loss only
     targets: Tensor
 
 
@@ -77,12 +77,15 @@ def evaluate(
         first += count
         for metric in metrics:
             more = _statistics(metric, outcome, counted)
-            sums[metric.name] = merge(sums.get(metric.name, {}), more)
+            so_far = sums.get(metric.name, {})
+            sums[metric.name] = merge(so_far, more)
     if not losses:
         return Score.unknown(metrics or ())
     # one mean over all samples: sums of chunks would round otherwise, and rows would change
     loss = float(torch.cat(losses).mean())
-    values = {metric.name: metric.value(sums[metric.name]) for metric in metrics or ()}
+    values = {}
+    for metric in metrics or ():
+        values[metric.name] = metric.value(sums[metric.name])
     return Score(loss, values)
 
 
@@ -93,17 +96,30 @@ def usual_metrics(
     transform: Transform | None = None,
 ) -> tuple[Metric, ...]:
     """The metrics that `evaluate` would take of such samples, from a pass over the first one."""
+    # one sample is enough: shapes and types decide, not values
     first = tuple(f[:1] for f in fields)
     for outcome in _passes(model, x, first, transform, 1):
         return default_metrics(outcome.predictions, outcome.targets)
     return ()
 
 
-def loss_over_clients(model: FlatModel, x: Vec, federation: Federation) -> float:
+def loss_over_clients(
+    model: FlatModel,
+    x: Vec,
+    federation: Federation,
+) -> float:
     """The mean over all clients of their mean loss, every client counting the same."""
-    passes = _passes(model, x, federation.fields, federation.transform, CHUNK)
+    passes = _passes(
+        model,
+        x,
+        federation.fields,
+        federation.transform,
+        CHUNK,
+    )
+    # all samples in one go, not client by client: small clients would waste the passes
     losses = torch.cat([outcome.losses for outcome in passes])
-    return float(torch.stack([losses[part].mean() for part in federation.parts]).mean())
+    client_means = [losses[part].mean() for part in federation.parts]
+    return float(torch.stack(client_means).mean())
 
 
 def _passes(
@@ -117,19 +133,31 @@ def _passes(
     for first in range(0, len(fields[-1]), chunk):
         samples = tuple(f[first : first + chunk] for f in fields)
         if transform is not None:
+            # without a generator: nothing random in an evaluation
             samples = tuple(transform(samples, None))
         samples = tuple(f.to(x.device) for f in samples)
-        batch = Batch(samples, x.new_tensor(1.0), torch.tensor(0))
+        batch = Batch(
+            samples,
+            x.new_tensor(1.0),
+            torch.tensor(0),
+        )
         # the grad mode is closed before each yield: it must not leak into the caller
         with torch.no_grad(), seeded(0, x.device):
             losses, predictions = model.values(x, batch)
         if losses.dim() > 1:
+            # a loss a token: every sample counts the same, however long it is
             losses = losses.flatten(1).mean(1)
-        losses = losses.double().expand(len(samples[-1])).cpu()
+        # a loss that is a mean already stands for each of its samples
+        count = len(samples[-1])
+        losses = losses.double().expand(count).cpu()
         yield Pass(losses, predictions, samples[-1])
 
 
-def _statistics(metric: Metric, outcome: Pass, weights: Tensor | None) -> Sums:
+def _statistics(
+    metric: Metric,
+    outcome: Pass,
+    weights: Tensor | None,
+) -> Sums:
     if outcome.predictions is None:
         raise InputError(f"metric {metric.name}: the model gives a loss and no predictions")
     problem = metric.problem(outcome.predictions, outcome.targets)

@@ -23,13 +23,15 @@ CHECKSUM = "checksum"  # the field of a sealed file that is computed from all ot
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write to a neighbour, flush it to the disk, then rename: a crash leaves the old file or the
-    new one.
+    """Write to a neighbour, flush it to the disk, then rename.
+
+    A crash leaves the old file or the new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
         file.write(data)
+        # a rename may reach the disk before the data do: then the new name would hold nothing
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
@@ -42,12 +44,17 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """One JSON value."""
-    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+    text = json.dumps(plain(value), indent=1, allow_nan=False)
+    write_text(path, text + "\n")
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """JSON lines."""
-    lines = [json.dumps(plain(row), allow_nan=False) + "\n" for row in rows]
+    lines = []
+    for row in rows:
+        # NaN is no JSON: `plain` makes it null, and what slips through is an error here
+        text = json.dumps(plain(row), allow_nan=False)
+        lines.append(text + "\n")
     write_text(path, "".join(lines))
 
 
@@ -56,7 +63,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     import safetensors.torch  # here, so that reports need no torch
 
     # clones: safetensors refuses tensors that share storage, as a readout and its iterate do
-    copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    copies = {}
+    for name, tensor in tensors.items():
+        copies[name] = tensor.detach().clone()
     data: bytes = safetensors.torch.save(copies)
     write_bytes(path, data)
     return hashlib.sha256(data).hexdigest()
@@ -85,6 +94,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
+    # sorted: the order of the fields is no part of what they say
     text = json.dumps(plain(fields), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -96,8 +106,9 @@ def file_sha256(path: Path) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names of a folder to the disk: a rename may otherwise come after what was done
-    later.
+    """Bring the names of a folder to the disk.
+
+    A rename may otherwise come after what was done later.
     """
     if sys.platform == "win32":
         return  # a directory cannot be opened there

@@ -34,8 +34,8 @@ class FinishedMark:
     """What done.json says; older ones have no hashes."""
 
     rounds: int
-    horizon: int
-    sha256: Mapping[str, str]
+    horizon: int  # the rounds that schedules counted on; older marks lack it
+    sha256: Mapping[str, str]  # by the name of the file
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,11 @@ def read_mark(folder: Path) -> FinishedMark | None:
     return FinishedMark(rounds, fields.get("horizon", rounds), hashes)
 
 
-def check_file(folder: Path, mark: FinishedMark, name: str) -> None:
+def check_file(
+    folder: Path,
+    mark: FinishedMark,
+    name: str,
+) -> None:
     """Refuse a file of a finished run that is not the one it was finished with."""
     path = folder / name
     if name not in mark.sha256:
@@ -98,7 +102,8 @@ def check_finished(folder: Path, rounds: int) -> bool:
     rows = len(Journal(folder / JOURNAL).rows())
     if (mark.rounds, rows) != (rounds, rounds):
         raise InputError(
-            f"{folder / JOURNAL}: {rows} rows in a finished run of {rounds} rounds; "
+            f"{folder / JOURNAL}: {rows} rows "
+            f"in a finished run of {rounds} rounds; "
             f"remove {folder} to run it again"
         )
     return True

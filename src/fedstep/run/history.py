@@ -20,7 +20,7 @@ class Run:
     """A named list of round rows, as its journal has them."""
 
     name: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]  # round by round
     metrics: tuple[MetricInfo, ...] = (ACCURACY,)  # the first is the one to compare by
 
     @property
@@ -46,7 +46,8 @@ class Run:
         values = self.evaluated(key)
         if not values:
             return nan
-        tail = values[-max(1, len(values) // 10) :]
+        count = max(1, len(values) // 10)
+        tail = values[-count:]
         return sum(tail) / len(tail)
 
     def quantile(self, place: int) -> list[float]:
@@ -65,18 +66,23 @@ class Run:
         """
         forwards = self.column("forwards")
         backwards = self.column("backwards")
-        each = [(f + 2 * b) / 3 for f, b in zip(forwards, backwards, strict=True)]
-        return list(accumulate(each))
+        costs = []
+        for forward, backward in zip(forwards, backwards, strict=True):
+            costs.append((forward + 2 * backward) / 3)
+        return list(accumulate(costs))
 
     @property
     def bytes(self) -> list[float]:
         """Traffic so far, up and down."""
         up = self.column("bytes_up")
         down = self.column("bytes_down")
-        return list(accumulate(a + b for a, b in zip(up, down, strict=True)))
+        traffic = []
+        for bytes_up, bytes_down in zip(up, down, strict=True):
+            traffic.append(bytes_up + bytes_down)
+        return list(accumulate(traffic))
 
 
 def _number(value: Any) -> float:
-    if value is None:
+    if value is None:  # how JSON holds NaN
         return nan
     return float(value)

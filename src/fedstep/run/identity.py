@@ -1,5 +1,6 @@
-"""What decides the numbers of a run: equal identities give equal bits, whoever runs it, and
-however often it is interrupted.
+"""What decides the numbers of a run.
+
+Equal identities give equal bits, whoever runs it, and however often it is interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from fedstep.data.federation import Federation
 from fedstep.run.simulate import Simulation
 
+# how a function or a plain object ends in its repr, another one in every process
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -64,10 +66,15 @@ def tensors_digest(tensors: Iterable[Tensor]) -> str:
     """A hash of values, types and shapes."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # the same bytes are other values in another type or shape
+        shape = tuple(tensor.shape)
+        header = f"{tensor.dtype} {shape}\n"
+        digest.update(header.encode())
         # as bytes: numpy knows no bfloat16
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        values = tensor.detach().cpu()
+        flat = values.contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data)
+    # 64 bits: against mistakes, not against forgers
     return digest.hexdigest()[:16]
 
 

@@ -18,8 +18,9 @@ BEGIN_ANEW = "remove the run's folder to begin it anew"
 
 @dataclass(frozen=True)
 class JournalMark:
-    """How long a journal was at some moment, and the hash of what it held: a checkpoint means
-    that part of it.
+    """How long a journal was at some moment, and the hash of what it held.
+
+    A checkpoint means that part of it.
     """
 
     bytes: int
@@ -36,7 +37,9 @@ class Journal:
         self._bytes = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        line = (json.dumps(plain(row), allow_nan=False) + "\n").encode()
+        text = json.dumps(plain(row), allow_nan=False)
+        line = (text + "\n").encode()
+        # opened and closed for each row: a process that is killed loses none that it appended
         with self.path.open("ab") as file:
             file.write(line)
         self._hash.update(line)
@@ -64,16 +67,19 @@ class Journal:
             if row is not None:
                 rows.append(row)
             elif number < len(lines):
+                # only the last line may be torn; one in the middle was damaged later
                 raise InputError(f"{self.path}, line {number}: not JSON; {BEGIN_ANEW}")
         return rows
 
     def keep(self, rounds: int) -> None:
         """Cut to the first rounds, so that what follows is written once."""
         rows = self.rows()[:rounds]
-        if [row.get("round") for row in rows] != list(range(1, rounds + 1)):
+        numbers = [row.get("round") for row in rows]
+        if numbers != list(range(1, rounds + 1)):
             raise InputError(f"{self.path}: rounds are missing before {rounds}; {BEGIN_ANEW}")
-        lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
-        self._replace("".join(lines).encode())
+        texts = [json.dumps(row, allow_nan=False) for row in rows]
+        lines = "".join(text + "\n" for text in texts)
+        self._replace(lines.encode())
 
     def cut(self, mark: JournalMark) -> None:
         """Cut to what it was at a mark; a journal that was changed since is refused."""

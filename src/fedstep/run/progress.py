@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from fedstep.run.record import RoundReport
 from fedstep.run.terminal import console, printable
@@ -19,11 +25,13 @@ METRICS = 2  # of a line: more would not fit a terminal
 def summary(row: RoundReport) -> str:
     """A round in one line."""
     words = [f"loss {row.loss:.4g}"]
-    for name, value in list(row.test.items())[:METRICS]:
+    shown = list(row.test.items())[:METRICS]
+    for name, value in shown:
         if not math.isnan(value):
             words.append(f"{name} {metric_text(value)}")
-    if not math.isnan(row.steps[2]):
-        words.append(f"step {row.steps[2]:.3g}")
+    median_step = row.steps[2]
+    if not math.isnan(median_step):
+        words.append(f"step {median_step:.3g}")
     if row.trials:
         words.append(f"trials {row.trials:.2f}")
     words.append(f"eta_g {row.eta_g:.3g}")
@@ -44,7 +52,9 @@ def metric_text(value: float) -> str:
 
 
 def show(
-    rounds: Iterable[tuple[T, RoundReport]], total: int, name: str
+    rounds: Iterable[tuple[T, RoundReport]],
+    total: int,
+    name: str,
 ) -> Iterator[tuple[T, RoundReport]]:
     """Pass the rounds through, telling how far they are.
 
@@ -52,9 +62,12 @@ def show(
     """
     terminal = console(stderr=True)
     if not terminal.is_terminal:
+        # a log of a thousand lines is read by nobody
+        interval = max(1, total // 20)
         for state, row in rounds:
-            if row.round % max(1, total // 20) == 0 or row.round == total:
-                terminal.print(f"{name} {row.round}/{total}  {summary(row)}", soft_wrap=True)
+            if row.round % interval == 0 or row.round == total:
+                progress = f"{row.round}/{total}"
+                terminal.print(f"{name} {progress}  {summary(row)}", soft_wrap=True)
             yield state, row
         return
     with progress_bar(terminal, width=40) as bar:
@@ -64,8 +77,15 @@ def show(
             yield state, row
 
 
-def progress_bar(terminal: Console, width: int, disable: bool = False) -> Progress:
-    """A line a task: its name, a bar, how many of how many, the time that is left, and its field `summary`."""
+def progress_bar(
+    terminal: Console,
+    width: int,
+    disable: bool = False,
+) -> Progress:
+    """A line a task.
+
+    Its name, a bar, how many of how many, the time that is left, and its field `summary`.
+    """
     # names are put in by format, never part of the format itself, and never read as markup
     return Progress(
         TextColumn("{task.description}", markup=False),

@@ -19,7 +19,7 @@ from fedstep.run.evaluate import Score
 from fedstep.run.metrics.base import Metric
 from fedstep.run.rounds import CohortResult, RoundDone
 
-QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the accepted steps; RoundReport.steps has them
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class RoundReport:
     steps: tuple[float, ...]  # minimum, quartiles and maximum of the accepted client steps
     trials: float  # mean number of trials a searched step
     failed: int  # searches that found nothing
-    forwards: int
+    forwards: int  # forward passes, trials included
     backwards: int
-    bytes_up: int
-    bytes_down: int
+    bytes_up: int  # from the clients
+    bytes_down: int  # to the clients
     seconds: float
     clients: int  # whose updates counted
     rejected: int  # whose updates were not finite
@@ -63,6 +63,7 @@ class RoundReport:
         row: dict[str, Any] = {}
         for name, value in vars(self).items():
             if name == "test":
+                # all three at once: the metrics of a row stand together
                 row.update(metric_columns(self.test, self.heldout, self.last))
             elif name == "steps":
                 row[name] = list(self.steps)
@@ -73,8 +74,13 @@ class RoundReport:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> RoundReport:
         """A row as JSON gives it back: null is NaN, and so is a number that is not there."""
-        metrics = MetricColumns.of({name: _number(value) for name, value in values.items()})
-        row = {name: _number(values.get(name)) for name in ROW_COLUMNS if name != "steps"}
+        numbers = {name: _number(value) for name, value in values.items()}
+        metrics = MetricColumns.of(numbers)
+        row = {}
+        for name in ROW_COLUMNS:
+            if name != "steps":
+                row[name] = numbers.get(name, nan)
+        # rows of older versions may lack a column
         steps = values.get("steps", [None] * len(QUANTILES))
         return RoundReport(
             **row,
@@ -89,9 +95,9 @@ class RoundReport:
 class Scores:
     """What was evaluated after a round; NaN where nothing was."""
 
-    test: Score = Score()
-    last: Score = Score()
-    heldout: Score = Score()
+    test: Score = Score()  # of the readout
+    last: Score = Score()  # of the last iterate, on the same samples
+    heldout: Score = Score()  # of the readout, on clients that never train
     train_loss: float = nan
 
     @staticmethod
@@ -101,11 +107,18 @@ class Scores:
         return Scores(blank, blank, blank)
 
 
-def report(algorithm: Algorithm, done: RoundDone, scores: Scores) -> RoundReport:
+def report(
+    algorithm: Algorithm,
+    done: RoundDone,
+    scores: Scores,
+) -> RoundReport:
     """The row of a round."""
     total = done.result.total
     traces = done.result.traces
-    all_traces = [*traces, *(trace for probe in done.probes for trace in probe.traces)]
+    # probes cost passes too, but their losses and steps are not those of the round
+    all_traces = list(traces)
+    for probe in done.probes:
+        all_traces.extend(probe.traces)
     traffic = _traffic(algorithm, done)
     return RoundReport(
         round=done.server.round,
@@ -134,6 +147,7 @@ def _clipped(algorithm: Algorithm, done: RoundDone) -> int:
     """Clients whose update was shortened; in the first round that is known only after the sum."""
     total = done.result.total
     if not total.usable:
+        # nobody counted, or the sums have overflowed: nothing to settle
         return total.clipped
     guard_state = SharedState.of(done.sent.shared).guard
     return algorithm.guard.settle(total, guard_state).aggregate.clipped
@@ -143,8 +157,8 @@ def _clipped(algorithm: Algorithm, done: RoundDone) -> int:
 class Traffic:
     """Bytes of a round, over all its clients."""
 
-    up: int
-    down: int
+    up: int  # from the clients
+    down: int  # to the clients
 
 
 def _traffic(algorithm: Algorithm, done: RoundDone) -> Traffic:
@@ -153,16 +167,24 @@ def _traffic(algorithm: Algorithm, done: RoundDone) -> Traffic:
     delta_bytes = algorithm.codec.size(sent.x)
     clients = _answered(done.result)
     # the gradients of a silent probe are used by the client itself and never sent
-    heard_probes = () if algorithm.correction.silent else done.probes
-    probed = sum(_answered(probe) for probe in heard_probes)
-    probe_messages = sum(_answered(probe) * _size(probe.total.message) for probe in heard_probes)
+    sent_probes = done.probes
+    if algorithm.correction.silent:
+        sent_probes = ()
+    probed = 0
+    probe_messages = 0
+    for probe in sent_probes:
+        answered = _answered(probe)
+        probed += answered
+        probe_messages += answered * _size(probe.total.message)
     local_phase_up = clients * (delta_bytes + message_bytes)
+    # a codec shortens deltas; gradients of probes travel as they are
     probe_up = probed * _bytes(done.result.total.delta) + probe_messages
     # who was probed has the model already when the local phase begins
     model_down = (probed or clients) * _bytes(sent.x)
     shared = SharedState.of(sent.shared)
     # the guard's state is the server's: it travels with the simulation, not with the model
-    shared_down = (clients + probed) * _size(replace(shared, guard={}).flat())
+    shared_bytes = _size(replace(shared, guard={}).flat())
+    shared_down = (clients + probed) * shared_bytes
     return Traffic(up=local_phase_up + probe_up, down=model_down + shared_down)
 
 
@@ -173,12 +195,18 @@ def _answered(result: CohortResult) -> int:
 
 def _mean_loss(traces: Sequence[Trace]) -> float:
     """Over the clients that had a finite loss: the others are counted as rejected."""
-    means = torch.cat([trace.mean_loss.reshape(-1) for trace in traces]).double()
-    return float(means[torch.isfinite(means)].mean())
+    means = _joined(trace.mean_loss.reshape(-1) for trace in traces)
+    finite = means[torch.isfinite(means)]
+    return float(finite.mean())
 
 
 def _step_quantiles(traces: Sequence[Trace]) -> tuple[float, ...]:
-    taken = _joined(trace.sizes[trace.live & (trace.sizes > 0)] for trace in traces)
+    columns = []
+    for trace in traces:
+        # a failed search leaves a step of 0, which is no accepted one
+        accepted = trace.live & (trace.sizes > 0)
+        columns.append(trace.sizes[accepted])
+    taken = _joined(columns)
     if len(taken) == 0:
         return (nan,) * len(QUANTILES)
     return tuple(float(taken.quantile(q)) for q in QUANTILES)
@@ -186,7 +214,11 @@ def _step_quantiles(traces: Sequence[Trace]) -> tuple[float, ...]:
 
 def _mean_trials(traces: Sequence[Trace]) -> float:
     """A searched step; 0 where nothing was searched."""
-    trials = _joined(trace.trials[trace.trials > 0] for trace in traces)
+    columns = []
+    for trace in traces:
+        searched = trace.trials > 0
+        columns.append(trace.trials[searched])
+    trials = _joined(columns)
     if len(trials) == 0:
         return 0.0
     return float(trials.mean())

@@ -25,21 +25,30 @@ class RoundPlan:
     """What decides who takes part in which round, and how much everybody counts."""
 
     algorithm: Algorithm
-    sampling: Sampling
+    sampling: Sampling  # who takes part
     sample_counts: Tensor  # of every client, in the order of their numbers
-    per_round: int
+    per_round: int  # clients
     seed: int
 
     def cohort(self, round: int) -> list[int]:
         """The clients of a round."""
-        return self.sampling(len(self.sample_counts), self.per_round, self.seed, round)
+        return self.sampling(
+            len(self.sample_counts),
+            self.per_round,
+            self.seed,
+            round,
+        )
 
     def others(self, round: int) -> list[int]:
-        """A second sample of clients, independent of the cohort: corrections that ask others
-        probe them.
-        """
+        """A second sample of clients, independent of the cohort, for corrections that want it."""
+        # another key: with the cohort's own the two samples would be the same clients
         seed = key(self.seed, "probe")
-        return self.sampling(len(self.sample_counts), self.per_round, seed, round)
+        return self.sampling(
+            len(self.sample_counts),
+            self.per_round,
+            seed,
+            round,
+        )
 
     def weight_of_all(self) -> float:
         """The weight of all clients together; their number where all count the same."""
@@ -48,13 +57,11 @@ class RoundPlan:
 
 @dataclass(frozen=True)
 class WorkRequest:
-    """Clients that are to work, and what they are sent; `probe`: their gradients are wanted
-    instead of their deltas.
-    """
+    """Clients that are to work, and what they are sent."""
 
     cohort: tuple[int, ...]
     sent: Broadcast
-    probe: bool = False
+    probe: bool = False  # their gradients are wanted instead of their deltas
 
 
 @dataclass(frozen=True)
@@ -65,31 +72,36 @@ class CohortResult:
     """
 
     total: Aggregate
-    traces: tuple[Trace, ...]
+    traces: tuple[Trace, ...]  # one a job, in the order of the jobs
 
 
 @dataclass(frozen=True)
 class RoundDone:
     """A complete round: the state that the next one begins from, and what it came of."""
 
-    server: Server
-    sent: Broadcast
+    server: Server  # after the round
+    sent: Broadcast  # what the clients of the local phase began from
     result: CohortResult
     probes: tuple[CohortResult, ...]  # what was asked for before the local phase, mostly nothing
-    seconds: float
+    seconds: float  # by the clock, with the clients' work and without the evaluation
 
 
 RoundEvents = Generator[WorkRequest | RoundDone, CohortResult | None, None]
 ProbeEvents = Generator[WorkRequest, CohortResult | None, CohortResult]
 
 
-def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
+def rounds(
+    plan: RoundPlan,
+    server: Server,
+    until: int,
+) -> RoundEvents:
     """Rounds server.round + 1 to `until`.
 
     Every `WorkRequest` is answered by sending its `CohortResult`; a `RoundDone` is answered by
     `None` (or `next`). From the server of any `RoundDone` this generator goes on to the same bits.
     """
     algorithm = plan.algorithm
+    # of clients that never change: computed once, not in every round
     weight_of_all = plan.weight_of_all()
     while server.round < until:
         begun = perf_counter()
@@ -97,8 +109,8 @@ def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
         probes: tuple[CohortResult, ...] = ()
         if algorithm.correction.probes:
             probes = yield from _probe(plan, server, cohort)
-            # only the first sample counts for what the server learns: the second asks
-            # the cohort for its own sake
+            # only the first sample counts for what the server learns: the second asks the cohort
+            # for its own sake
             server = algorithm.inform(server, probes[0].total)
         sent = algorithm.broadcast(server)
         result = yield from _ask(WorkRequest(tuple(cohort), sent))
@@ -108,27 +120,35 @@ def rounds(plan: RoundPlan, server: Server, until: int) -> RoundEvents:
 
 
 def _probe(
-    plan: RoundPlan, server: Server, cohort: list[int]
+    plan: RoundPlan,
+    server: Server,
+    cohort: list[int],
 ) -> Generator[WorkRequest, CohortResult | None, tuple[CohortResult, ...]]:
-    """Ask the cohort for its gradients, or another sample of clients for the mean and the cohort
-    for its own.
+    """Ask the cohort for its gradients.
+
+    Or another sample of clients for the mean, and the cohort for its own.
     """
     sent = plan.algorithm.broadcast(server)
     if not plan.algorithm.correction.asks_others:
-        result = yield from _ask(WorkRequest(tuple(cohort), sent, probe=True))
+        request = WorkRequest(tuple(cohort), sent, probe=True)
+        result = yield from _ask(request)
         return (result,)
     others = plan.others(server.round)
-    counted = yield from _ask(WorkRequest(tuple(others), sent, probe=True))
+    request = WorkRequest(tuple(others), sent, probe=True)
+    counted = yield from _ask(request)
+    # nobody is asked twice: who is in both samples has given its gradient already
     rest = [client for client in cohort if client not in others]
     if not rest:
         return (counted,)
-    uncounted = yield from _ask(WorkRequest(tuple(rest), sent, probe=True))
+    request = WorkRequest(tuple(rest), sent, probe=True)
+    uncounted = yield from _ask(request)
     return counted, uncounted
 
 
 def _ask(request: WorkRequest) -> ProbeEvents:
     result = yield request
     if result is None:
+        # a caller that used `next`: without this the error would appear rounds later
         raise TypeError("rounds: a WorkRequest is answered with send(CohortResult)")
     return result
 

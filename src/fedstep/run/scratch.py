@@ -23,12 +23,14 @@ def scratch_folder() -> Iterator[Path]:
     What killed processes left behind is deleted first.
     """
     parent = Path(tempfile.gettempdir())
-    # held while folders are made and cleared: a new folder must not be taken for a stale one
-    # before it is locked
-    with FileLock(parent / f"{PREFIX}{_user()}.lock"):
-        for folder in parent.glob(f"{PREFIX}{_user()}-*"):
+    ours = f"{PREFIX}{_user()}"
+    # held while folders are made and cleared: a new folder must not be taken for a stale one before
+    # it is locked
+    with FileLock(parent / f"{ours}.lock"):
+        for folder in parent.glob(f"{ours}-*"):
             _remove_stale(folder)
-        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{_user()}-"))
+        made = tempfile.mkdtemp(prefix=f"{ours}-")
+        folder = Path(made)
         lock = FileLock(folder / LOCK)
         lock.acquire(timeout=0)
     try:
@@ -44,6 +46,7 @@ def _remove_stale(folder: Path) -> None:
     try:
         lock.acquire(timeout=0)
     except (Timeout, OSError):
+        # held by a run that is alive, or just being deleted by another process
         return
     lock.release()
     shutil.rmtree(folder, ignore_errors=True)

@@ -21,7 +21,14 @@ from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
 from fedstep.run.metrics.base import Metric
 from fedstep.run.record import RoundReport, Scores, report
-from fedstep.run.rounds import CohortResult, RoundDone, RoundPlan, WorkRequest, fold, rounds
+from fedstep.run.rounds import (
+    CohortResult,
+    RoundDone,
+    RoundPlan,
+    WorkRequest,
+    fold,
+    rounds,
+)
 from fedstep.server.sampling import Sampling, Uniform
 
 
@@ -30,11 +37,11 @@ class Simulation:
     """A task, how many clients take part, who runs them, and what is evaluated how often."""
 
     task: Task
-    per_round: int
+    per_round: int  # clients
     sampling: Sampling = Uniform()
     executor: Executor = Sequential()
-    test: tuple[Tensor, ...] | None = None
-    every: int = 1
+    test: tuple[Tensor, ...] | None = None  # samples to score on, targets last
+    every: int = 1  # rounds between evaluations; the last round is always evaluated
     heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
     train: bool = False  # evaluate the loss over all clients too
     metrics: tuple[Metric, ...] | None = None  # None: what is usual for such targets
@@ -54,6 +61,7 @@ class Simulation:
         """The metrics of every row; the first is the one to compare by."""
         if self.metrics is not None:
             return self.metrics
+        # known before the first evaluation: rows without one have the same columns
         fields = self.test
         if fields is None:
             fields = self.heldout
@@ -61,14 +69,25 @@ class Simulation:
             return ()
         task = self.task
         judge = task.model.evaluating()
-        return usual_metrics(judge, task.model.init(), fields, task.federation.transform)
+        return usual_metrics(
+            judge,
+            task.model.init(),
+            fields,
+            task.federation.transform,
+        )
 
     def begin(self, rounds: int) -> Server:
         return self.task.algorithm.init(self.task.model.init(), rounds)
 
-    def run(self, server: Server, store: Store, until: int) -> Iterator[tuple[Server, RoundReport]]:
-        """Rounds server.round + 1 to `until`; each yield is a state from which `run` goes on to
-        the same bits.
+    def run(
+        self,
+        server: Server,
+        store: Store,
+        until: int,
+    ) -> Iterator[tuple[Server, RoundReport]]:
+        """Rounds server.round + 1 to `until`.
+
+        Each yield is a state from which `run` goes on to the same bits.
         """
         model = self.task.model.evaluating()
         events = rounds(self._plan(), server, until)
@@ -76,6 +95,7 @@ class Simulation:
         while event is not None:
             if isinstance(event, WorkRequest):
                 result = self._work(event, store)
+                # `send` runs the loop on to its next event, which is the server's part of the work
                 with self.task.profiler.charge("aggregation"):
                     event = events.send(result)
                 continue
@@ -101,7 +121,12 @@ class Simulation:
         )
         return fold(updates, charge=partial(self.task.profiler.charge, "aggregation"))
 
-    def _report(self, done: RoundDone, model: FlatModel, until: int) -> RoundReport:
+    def _report(
+        self,
+        done: RoundDone,
+        model: FlatModel,
+        until: int,
+    ) -> RoundReport:
         round = done.server.round
         scores = Scores.unknown(self.measured)
         if round % self.every == 0 or round == until:
@@ -114,15 +139,25 @@ class Simulation:
         test = self._score(model, server.readout, self.test)
         last = test
         # most methods read out the last iterate: its score is not computed twice
-        if server.x is not server.readout and not torch.equal(server.x, server.readout):
+        if not _same_point(server):
             last = self._score(model, server.x, self.test)
         train_loss = nan
         if self.train:
             train_loss = loss_over_clients(model, server.readout, federation)
         heldout = self._score(model, server.readout, self.heldout)
-        return Scores(test, last, heldout, train_loss)
+        return Scores(
+            test=test,
+            last=last,
+            heldout=heldout,
+            train_loss=train_loss,
+        )
 
-    def _score(self, model: FlatModel, x: Vec, fields: tuple[Tensor, ...] | None) -> Score:
+    def _score(
+        self,
+        model: FlatModel,
+        x: Vec,
+        fields: tuple[Tensor, ...] | None,
+    ) -> Score:
         if fields is None:
             return Score.unknown(self.measured)
         return evaluate(
@@ -132,3 +167,10 @@ class Simulation:
             self.task.federation.transform,
             metrics=self.measured,
         )
+
+
+def _same_point(server: Server) -> bool:
+    # most are one tensor: then no value is looked at
+    if server.x is server.readout:
+        return True
+    return torch.equal(server.x, server.readout)

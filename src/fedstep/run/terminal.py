@@ -19,12 +19,18 @@ class PlainConsole(Console):
 def console(stderr: bool = False, highlight: bool = False) -> Console:
     """The one way to a terminal; `highlight` colours numbers and paths."""
     # `Ours [/b]` is a label and no markup, `:fire:` is no picture
-    return PlainConsole(stderr=stderr, highlight=highlight, markup=False, emoji=False)
+    return PlainConsole(
+        stderr=stderr,
+        highlight=highlight,
+        markup=False,
+        emoji=False,
+    )
 
 
 def printable(text: str) -> str:
-    """The text with control characters written out, so that they cannot move the cursor or recolour
-    what follows.
+    """The text with control characters written out.
+
+    They cannot move the cursor then, or recolour what follows.
     """
     return "".join(map(_printable_character, text))
 

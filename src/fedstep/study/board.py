@@ -16,7 +16,7 @@ from fedstep.run.record import RoundReport
 from fedstep.run.terminal import console, printable
 from fedstep.study.plan import Job
 
-LINES = 4  # a run, where there is no terminal
+LINES = 4  # a run, where there is no terminal: a study has many
 
 
 class RunsBoard:
@@ -24,10 +24,14 @@ class RunsBoard:
 
     def __init__(self, total: int) -> None:
         self.console = console(stderr=True)
-        self.bar = progress_bar(self.console, width=24, disable=not self.console.is_terminal)
+        self.bar = progress_bar(
+            self.console,
+            width=24,
+            disable=not self.console.is_terminal,
+        )
         self.total = self.bar.add_task("all runs", total=total, summary="")
         self.tasks: dict[str, TaskID] = {}  # by the digest of the job, as the rounds below
-        self.rounds_shown: dict[str, int] = {}
+        self.rounds_shown: dict[str, int] = {}  # the bar of all runs is moved by differences
         self.stopped: set[int | None] = set()  # processes that were named
 
     def __enter__(self) -> RunsBoard:
@@ -56,14 +60,25 @@ class RunsBoard:
 
         return watch
 
-    def look(self, job: Job, label: str, folder: Path) -> None:
+    def look(
+        self,
+        job: Job,
+        label: str,
+        folder: Path,
+    ) -> None:
         """Read a worker's journal: files are the truth."""
         rows = Journal(folder / JOURNAL).rows()
-        if rows and rows[-1]["round"] != self.rounds_shown.get(job.digest):
-            self._show(job, label, RoundReport.from_dict(rows[-1]))
+        if not rows:
+            return
+        last = rows[-1]
+        # it is looked at every second, and a round may take minutes
+        if last["round"] != self.rounds_shown.get(job.digest):
+            row = RoundReport.from_dict(last)
+            self._show(job, label, row)
 
     def done(self, job: Job, label: str) -> None:
         """The run is finished."""
+        # the last rounds may have come between two looks
         before = self.rounds_shown.pop(job.digest, 0)
         self.bar.advance(self.total, job.setting.rounds - before)
         if job.digest in self.tasks:
@@ -71,7 +86,12 @@ class RunsBoard:
         if not self.console.is_terminal:
             self.say(f"{label}, seed {job.seed}: finished")
 
-    def _show(self, job: Job, label: str, row: RoundReport) -> None:
+    def _show(
+        self,
+        job: Job,
+        label: str,
+        row: RoundReport,
+    ) -> None:
         before = self.rounds_shown.get(job.digest, 0)
         self.rounds_shown[job.digest] = row.round
         self.bar.advance(self.total, row.round - before)
@@ -80,13 +100,33 @@ class RunsBoard:
         else:
             self._show_line(job, label, row, before)
 
-    def _show_bar(self, job: Job, label: str, row: RoundReport) -> None:
+    def _show_bar(
+        self,
+        job: Job,
+        label: str,
+        row: RoundReport,
+    ) -> None:
         if job.digest not in self.tasks:
             name = printable(f"{label}, seed {job.seed}")
-            self.tasks[job.digest] = self.bar.add_task(name, total=job.setting.rounds, summary="")
-        self.bar.update(self.tasks[job.digest], completed=row.round, summary=summary(row))
+            task = self.bar.add_task(name, total=job.setting.rounds, summary="")
+            self.tasks[job.digest] = task
+        self.bar.update(
+            self.tasks[job.digest],
+            completed=row.round,
+            summary=summary(row),
+        )
 
-    def _show_line(self, job: Job, label: str, row: RoundReport, before: int) -> None:
+    def _show_line(
+        self,
+        job: Job,
+        label: str,
+        row: RoundReport,
+        before: int,
+    ) -> None:
         rounds = job.setting.rounds
-        if row.round * LINES // rounds > before * LINES // rounds:
-            self.say(f"{label}, seed {job.seed}  {row.round}/{rounds}  {summary(row)}")
+        # a line when a quarter is passed, also where several rounds came at once
+        quarter_before = before * LINES // rounds
+        quarter = row.round * LINES // rounds
+        if quarter > quarter_before:
+            progress = f"{row.round}/{rounds}"
+            self.say(f"{label}, seed {job.seed}  {progress}  {summary(row)}")

@@ -16,9 +16,9 @@ class Choice:
     together.
     """
 
-    label: str
-    spec: str
-    rounds: int
+    label: str  # of the method
+    spec: str  # with the chosen values filled in
+    rounds: int  # 0 of a method without a grid
     # the study's first metric, last tenth of the rounds, by grid point; None: diverged
     scores: dict[str, float | None]
 

@@ -17,6 +17,7 @@ from fedstep.spec import build
 from fedstep.steps.search import LineSearch
 from fedstep.study.plan import Method, Setting, Study
 
+# of one sample, as the loaders give it: nothing need be downloaded for an estimate
 SHAPES = {
     "femnist": (784,),
     "femnist-ink": (784,),
@@ -27,7 +28,7 @@ SHAPES = {
     "synthetic": (40,),
 }
 TRIALS = 2.0  # a searched step, over a whole run
-STEPS_AN_EPOCH = 10
+STEPS_AN_EPOCH = 10  # a guess
 SAMPLE_STEPS = 3  # timed; the quickest counts, others were disturbed
 LONGEST = 5.0  # seconds spent on them
 
@@ -38,7 +39,7 @@ class Estimate:
 
     step: float
     tuning: float
-    runs: float
+    runs: float  # of all methods and seeds
 
     @property
     def total(self) -> float:
@@ -55,7 +56,11 @@ def estimate(study: Study) -> Estimate:
     # a trial is a forward pass: a third of a gradient step
     methods = fixed + searched * (1 + TRIALS / 3)
     runs = len(study.seeds) * setting.rounds * round_seconds * methods
-    grid_points = sum(len(method.candidates()) for method in study.methods if method.grid)
+    grid_points = 0
+    for method in study.methods:
+        # without a grid there is one candidate, and nothing to tune
+        if method.grid:
+            grid_points += len(method.candidates())
     tuning = grid_points * study.tuning.rounds * round_seconds
     return Estimate(step, tuning, runs)
 
@@ -69,13 +74,14 @@ def _local_steps(setting: Setting) -> int:
 
 def _searches(method: Method) -> bool:
     """Whether the clients' steps cost trials; the grid of a spec does not change that."""
-    return isinstance(build(method.candidates()[0]).local.step, LineSearch)
+    first = build(method.candidates()[0])
+    return isinstance(first.local.step, LineSearch)
 
 
 def seconds_a_step(study: Study) -> float:
     """The quickest of a few gradient steps on one thread."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # as the runs have it
     try:
         model = named_model(study.setting.model, 0)
         phi = Objective(Context(model.init(), model), _batch(study))
@@ -85,7 +91,7 @@ def seconds_a_step(study: Study) -> float:
             Autograd()(phi, model.init())
             times.append(perf_counter() - clock)
             if sum(times) > LONGEST:
-                break
+                break  # an estimate that takes minutes is not asked for twice
         return min(times)
     finally:
         torch.set_num_threads(before)
@@ -97,10 +103,18 @@ def _batch(study: Study) -> Batch:
     draw = generator(0, "estimate")
     targets = torch.randint(10, (size,), generator=draw)
     inputs = _inputs(study.setting.data, size, draw)
-    return Batch((inputs, targets), torch.tensor(1.0), torch.tensor(0))
+    return Batch(
+        (inputs, targets),
+        torch.tensor(1.0),
+        torch.tensor(0),
+    )
 
 
-def _inputs(data: str, size: int, draw: torch.Generator) -> Tensor:
+def _inputs(
+    data: str,
+    size: int,
+    draw: torch.Generator,
+) -> Tensor:
     if data == "shakespeare":  # characters, not numbers
         return torch.randint(80, (size, 80), generator=draw)
     shape = SHAPES.get(data, (2,))

@@ -11,7 +11,7 @@ from itertools import product
 from fedstep.core.errors import InputError, unknown
 
 WEIGHTINGS = ("equal", "samples")
-COUNTS = ("rounds", "per_round", "batch", "every")
+COUNTS = ("rounds", "per_round", "batch", "every")  # fields of a setting that are 1 or more
 OPTIONAL_COUNTS = ("steps", "epochs", "limit", "eval_limit")
 
 
@@ -20,13 +20,13 @@ class Setting:
     """Everything about a run but its method and seed."""
 
     data: str
-    model: str
+    model: str  # as text, such as logistic(inputs=784, classes=62)
     partition: str | None = None  # None: the data's natural clients
     rounds: int = 500
-    per_round: int = 20
-    steps: int | None = 20
+    per_round: int = 20  # clients
+    steps: int | None = 20  # of a client and round; or epochs
     epochs: int | None = None
-    batch: int = 50
+    batch: int = 50  # samples of a local step
     every: int = 5  # rounds between evaluations
     limit: int | None = None  # keep the first clients only
     eval_limit: int | None = None  # score on the first test samples only
@@ -65,7 +65,7 @@ class Job:
     """One method with one seed: its hash names its folder."""
 
     setting: Setting
-    method: str
+    method: str  # its spec, without braces
     seed: int
 
     @property
@@ -74,6 +74,7 @@ class Job:
         # runs of before there were metrics keep their folders: what is usual is not spelt out
         if not self.setting.metrics:
             del values["setting"]["metrics"]
+        # sorted: the folders of old runs must not depend on the order of the fields
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -86,7 +87,7 @@ class Method:
     """
 
     label: str
-    spec: str
+    spec: str  # such as fedavg(step={step})
     grid: dict[str, list[float]] = field(default_factory=dict)
     published: dict[str, list[float]] = field(default_factory=dict)
     varied: dict[str, float] = field(default_factory=dict)  # such as c = 0.1, for a chart over c
@@ -109,7 +110,7 @@ class Tuning:
     """
 
     rounds: int = 100
-    seed: int = 1000
+    seed: int = 1000  # far from those that people give
 
     def __post_init__(self) -> None:
         _check_count("tuning rounds", self.rounds)
@@ -119,14 +120,14 @@ class Tuning:
 class Study:
     """A task, its methods and seeds."""
 
-    name: str
+    name: str  # of its file, and of its results
     title: str
     setting: Setting
     seeds: tuple[int, ...]
-    methods: tuple[Method, ...]
+    methods: tuple[Method, ...]  # in the order of tables and charts
     tuning: Tuning = Tuning()
-    text: str = ""
-    scale: str = "paper"
+    text: str = ""  # a paragraph for the report
+    scale: str = "paper"  # which table of overrides was read
 
     def runs(self, specs: Mapping[str, str]) -> list[Job]:
         """Every run, given each method's spec after tuning."""

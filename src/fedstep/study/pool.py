@@ -22,7 +22,7 @@ class PendingRun:
     """A run that is not finished, and what it is called on the board."""
 
     job: Job
-    label: str
+    label: str  # of its method
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class PendingRuns:
     """All that a crew needs in order to finish them, on this machine or on a cluster."""
 
     runs: tuple[PendingRun, ...]
-    home: Path
-    data: Path | None
-    profile: bool
+    home: Path  # the study's results
+    data: Path | None  # None: the usual data directory
+    profile: bool  # measure where the time goes
 
     @property
     def rounds(self) -> int:
@@ -53,7 +53,12 @@ def run_all(
     """
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
-    pending = PendingRuns(_unfinished(jobs, labels, home), home, data, profile)
+    pending = PendingRuns(
+        _unfinished(jobs, labels, home),
+        home,
+        data,
+        profile,
+    )
     with RunsBoard(pending.rounds) as board:
         # a single run has the workers within its rounds
         if workers == 1 or len(pending.runs) < 2:
@@ -62,15 +67,24 @@ def run_all(
             finish_in_processes(pending, board, workers)
 
 
-def _unfinished(jobs: Sequence[Job], labels: Sequence[str], home: Path) -> tuple[PendingRun, ...]:
+def _unfinished(
+    jobs: Sequence[Job],
+    labels: Sequence[str],
+    home: Path,
+) -> tuple[PendingRun, ...]:
     pending: dict[str, PendingRun] = {}
     for job, label in zip(jobs, labels, strict=True):
+        # by digest: two methods may come to the same spec after tuning
         if job.digest not in pending and not finished(job, home):
             pending[job.digest] = PendingRun(job, label)
     return tuple(pending.values())
 
 
-def finish_in_turn(pending: PendingRuns, board: RunsBoard, workers: int) -> None:
+def finish_in_turn(
+    pending: PendingRuns,
+    board: RunsBoard,
+    workers: int,
+) -> None:
     """One run after another in this process, each with its workers within the rounds."""
     for run in pending.runs:
         notes = work(
@@ -84,7 +98,11 @@ def finish_in_turn(pending: PendingRuns, board: RunsBoard, workers: int) -> None
         _show_finished(board, run, notes)
 
 
-def finish_in_processes(pending: PendingRuns, board: RunsBoard, workers: int) -> None:
+def finish_in_processes(
+    pending: PendingRuns,
+    board: RunsBoard,
+    workers: int,
+) -> None:
     """Several runs at a time, each in a process of its own."""
     pool = ProcessPoolExecutor(
         max_workers=min(workers, len(pending.runs)),
@@ -96,6 +114,7 @@ def finish_in_processes(pending: PendingRuns, board: RunsBoard, workers: int) ->
         waiting = _submitted(pool, pending, workers)
         _await(pool, waiting, pending.home, board)
     except BrokenProcessPool:
+        # the pool cannot say which of them died, and takes no more work
         raise InputError(
             "a worker process died (out of memory?): "
             "run the command again, it continues from the checkpoints"
@@ -120,12 +139,17 @@ def close_pool(pool: ProcessPoolExecutor, grace: float = GRACE) -> None:
 
 
 def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
-    return list((pool._processes or {}).values())
+    # private, but the only way to them; None after a shutdown
+    by_pid = pool._processes or {}
+    return list(by_pid.values())
 
 
 def _submitted(
-    pool: ProcessPoolExecutor, pending: PendingRuns, workers: int
+    pool: ProcessPoolExecutor,
+    pending: PendingRuns,
+    workers: int,
 ) -> dict[Future[list[str]], PendingRun]:
+    # more workers than runs: the rest work within the rounds
     workers_a_run = max(1, workers // len(pending.runs))
     submitted = {}
     for run in pending.runs:
@@ -152,12 +176,20 @@ def _await(
         ready, _ = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
         board.name_stopped(_processes(pool))
         for run in waiting.values():
-            board.look(run.job, run.label, folder_of(run.job, home))
+            folder = folder_of(run.job, home)
+            board.look(run.job, run.label, folder)
         for future in ready:
-            _show_finished(board, waiting.pop(future), future.result())
+            run = waiting.pop(future)
+            # `result` raises here what the run has raised there
+            notes = future.result()
+            _show_finished(board, run, notes)
 
 
-def _show_finished(board: RunsBoard, run: PendingRun, notes: list[str]) -> None:
+def _show_finished(
+    board: RunsBoard,
+    run: PendingRun,
+    notes: list[str],
+) -> None:
     for note in notes:
         board.say(note)
     board.done(run.job, run.label)

@@ -14,13 +14,17 @@ from fedstep.study.plan import Method, Setting, Study, Tuning
 T = TypeVar("T")
 Table = dict[str, Any]
 
-FULL_SCALE = "paper"
+FULL_SCALE = "paper"  # the file as it is
 SETTINGS = tuple(field.name for field in fields(Setting))
 TOP_LEVEL = ("title", "text", "seeds", "methods", "tuning", "scales", *SETTINGS)
 SCALED = ("seeds", "tuning", *SETTINGS)  # what a scale may override
 
 
-def read_study(path: Path, scale: str = FULL_SCALE, check: bool = True) -> Study:
+def read_study(
+    path: Path,
+    scale: str = FULL_SCALE,
+    check: bool = True,
+) -> Study:
     """Parse a study; `scale` names a table of the file that overrides settings, such as `small`.
 
     `check` builds every method; results that exist can be read without.
@@ -43,7 +47,12 @@ def _read_table(path: Path) -> Table:
         raise InputError(f"{path}: {error}") from None
 
 
-def _study(name: str, table: Table, scale: str, check: bool) -> Study:
+def _study(
+    name: str,
+    table: Table,
+    scale: str,
+    check: bool,
+) -> Study:
     _check_names(table, TOP_LEVEL)
     scaled = _scaled(table, scale)
     return Study(
@@ -65,6 +74,7 @@ def _scaled(table: Table, scale: str) -> Table:
         raise InputError(unknown("scale", scale, [FULL_SCALE, *scales]))
     overrides = scales.get(scale, {})
     _check_names(overrides, SCALED)
+    # field by field: a scale that shortens the rounds of tuning keeps its seed
     tuning = {**table.get("tuning", {}), **overrides.get("tuning", {})}
     return {**table, **overrides, "tuning": tuning}
 
@@ -93,14 +103,18 @@ def _seeds(table: Table) -> tuple[int, ...]:
     given = table.get("seeds", [0])
     if not isinstance(given, list):
         given = [given]
+    # not isinstance: True is an int to Python
     whole = all(type(seed) is int for seed in given)
-    if not given or not whole or len(set(given)) < len(given):
+    different = whole and len(set(given)) == len(given)
+    if not given or not different:
         raise InputError(f"seeds = {given}: give different whole numbers")
     return tuple(given)
 
 
 def _methods(table: Table, check: bool) -> tuple[Method, ...]:
-    methods = tuple(_made(Method, entry) for entry in table.get("methods", []))
+    entries = table.get("methods", [])
+    methods = tuple(_made(Method, entry) for entry in entries)
+    # results are found by label: two of the same would be one line of the table
     labels = {method.label for method in methods}
     if not methods or len(labels) < len(methods):
         raise InputError("give [[methods]] with different labels")
@@ -137,4 +151,5 @@ def _made(kind: type[T], table: Mapping[str, Any]) -> T:
     try:
         return kind(**table)
     except TypeError as error:
+        # a field without a default is missing; Python's text names it
         raise InputError(str(error).replace("__init__() ", "")) from None

@@ -17,7 +17,12 @@ from fedstep.study.pool import run_all
 from fedstep.study.work import folder_of
 
 
-def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[str, Choice]:
+def tune(
+    study: Study,
+    home: Path,
+    data: Path | None,
+    workers: int = 1,
+) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
 
     The choice is made on the first metric, on test data, of a seed that the study does not use:
@@ -29,6 +34,7 @@ def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[
         )
     jobs: list[Job] = []
     labels: list[str] = []
+    # all grid points in one pool: no worker waits for the last one of a method
     for method in study.methods:
         if method.grid:
             trials = study.trials(method)
@@ -36,11 +42,18 @@ def tune(study: Study, home: Path, data: Path | None, workers: int = 1) -> dict[
             labels += [f"tuning {method.label}"] * len(trials)
     run_all(jobs, labels, home, data, workers)
     choices = {method.label: best_choice(study, method, home) for method in study.methods}
-    write_json(home / "tuning.json", [asdict(choice) for choice in choices.values()])
+    write_json(
+        home / "tuning.json",
+        [asdict(choice) for choice in choices.values()],
+    )
     return choices
 
 
-def best_choice(study: Study, method: Method, home: Path) -> Choice:
+def best_choice(
+    study: Study,
+    method: Method,
+    home: Path,
+) -> Choice:
     """The best grid point by the mean of the first metric over the last tenth of its rounds."""
     if not method.grid:
         return Choice(method.label, method.spec, 0, {})
@@ -52,8 +65,19 @@ def best_choice(study: Study, method: Method, home: Path) -> Choice:
             f"method {method.label}: every grid point diverged; "
             f"give smaller values in its grid {method.grid}"
         )
-    best = max(finite, key=lambda spec: trials[spec].metric.rank(finite[spec]))
-    return Choice(method.label, best, study.tuning.rounds * len(scores), scores)
+
+    def rank(spec: str) -> float:
+        metric = trials[spec].metric
+        return metric.rank(finite[spec])
+
+    # of equal ones the first of the grid
+    best = max(finite, key=rank)
+    return Choice(
+        label=method.label,
+        spec=best,
+        rounds=study.tuning.rounds * len(scores),
+        scores=scores,
+    )
 
 
 def _trial(job: Job, home: Path) -> Run:
@@ -65,7 +89,9 @@ def _trial(job: Job, home: Path) -> Run:
 
 def _score(run: Run) -> float | None:
     """None of a run that diverged: updates were refused at its end, or there is no number."""
-    tail = run.rows[-max(1, len(run.rows) // 10) :]
+    # the same tenth that the score is taken of: one refused update early on is forgiven
+    count = max(1, len(run.rows) // 10)
+    tail = run.rows[-count:]
     score = run.final(run.metric.name)
     if math.isnan(score) or any(row["rejected"] for row in tail):
         return None

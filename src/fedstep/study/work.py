@@ -48,7 +48,7 @@ class DealtTask:
     """A task dealt to clients, and the hash of all its samples."""
 
     split: tasks.Split
-    data_digest: str
+    data_digest: str  # costs a pass over all samples, so it is kept with them
 
 
 def folder_of(run: Job, home: Path) -> Path:
@@ -63,6 +63,7 @@ def finished(run: Job, home: Path) -> bool:
     try:
         return check_finished(folder_of(run, home), run.setting.rounds)
     except InputError:
+        # damaged: `work` will say so, and do it again
         return False
 
 
@@ -73,9 +74,14 @@ def prepare(study: Study) -> None:
         partitioner(study.setting.partition)
 
 
+# two: the runs of a study come seed by seed, and data may be as large as the memory
 @lru_cache(maxsize=2)
 def dealt_task(
-    data: str, partition: str | None, seed: int, limit: int | None, directory: Path | None
+    data: str,
+    partition: str | None,
+    seed: int,
+    limit: int | None,
+    directory: Path | None,
 ) -> DealtTask:
     """The task of a run; runs that follow one another share it."""
     partition_rule = None
@@ -88,13 +94,20 @@ def dealt_task(
 def dealt_task_of(run: Job, data: Path | None) -> DealtTask:
     """The task of a job, from the data directory."""
     setting = run.setting
-    return dealt_task(setting.data, setting.partition, run.seed, setting.limit, data)
+    return dealt_task(
+        setting.data,
+        setting.partition,
+        run.seed,
+        setting.limit,
+        data,
+    )
 
 
 def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     """The run as a simulation."""
     setting = run.setting
     split = dealt_task_of(run, data).split
+    # a key of its own: all methods of a seed start from the same model
     model = named_model(setting.model, key(run.seed, "model"))
     algorithm = build(run.method)
     if setting.weighting is not None:
@@ -120,19 +133,33 @@ def _metrics(setting: Setting) -> tuple[Metric, ...] | None:
     return metrics_of(setting.metrics)
 
 
-def note_labels(study: Study, home: Path, data: Path | None) -> None:
+def note_labels(
+    study: Study,
+    home: Path,
+    data: Path | None,
+) -> None:
     """Write which labels the clients of the first seed hold, for the report.
 
     Nothing is written where targets are no classes.
     """
     setting = study.setting
     seed = study.seeds[0]
-    split = dealt_task(setting.data, setting.partition, seed, setting.limit, data).split
+    split = dealt_task(
+        setting.data,
+        setting.partition,
+        seed,
+        setting.limit,
+        data,
+    ).split
     targets = split.federation.fields[-1]
     if targets.is_floating_point() or targets.dim() != 1:
         return
     counts = label_counts(split.federation.parts, targets.numpy())
-    present = [label for label in range(counts.shape[1]) if counts[:, label].any()]
+    present = []
+    for label in range(counts.shape[1]):
+        # a label that no client holds would be an empty row of the chart
+        if counts[:, label].any():
+            present.append(label)
     write_json(
         home / "labels.json",
         {
@@ -143,7 +170,10 @@ def note_labels(study: Study, home: Path, data: Path | None) -> None:
     )
 
 
-def _first(fields: tuple[Tensor, ...] | None, limit: int | None) -> tuple[Tensor, ...] | None:
+def _first(
+    fields: tuple[Tensor, ...] | None,
+    limit: int | None,
+) -> tuple[Tensor, ...] | None:
     if fields is None:
         return None
     return tuple(field[:limit] for field in fields)
@@ -160,14 +190,17 @@ def work(
 ) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged files.
 
-    `patience`: seconds to wait for another process that holds the run, such as one that is dying
-    on another machine.
+    `patience`: seconds to wait for another process that holds the run, such as one that is dying on
+    another machine.
     """
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
     with opened(folder_of(run, home), patience) as folder:
         if not folder.is_finished(run.setting.rounds):
             made, _ = simulation(run, data)
-            folder.identify(*_manifest(run, made, dealt_task_of(run, data)))
+            dealt = dealt_task_of(run, data)
+            identity, about = _manifest(run, made, dealt)
+            # before the first round: the folder of another run is refused untouched
+            folder.identify(identity, about)
             with _executor(made.task, workers) as executor:
                 made = replace(made, executor=executor)
                 if profile:
@@ -184,7 +217,12 @@ def _executor(task: Task, workers: int) -> Executor:
     return Processes(alone, workers)
 
 
-def _complete(folder: RunFolder, run: Job, made: Simulation, watch: Watch | None) -> None:
+def _complete(
+    folder: RunFolder,
+    run: Job,
+    made: Simulation,
+    watch: Watch | None,
+) -> None:
     def watched(series: Series) -> Series:
         for server, row in series:
             if watch is not None:
@@ -195,17 +233,28 @@ def _complete(folder: RunFolder, run: Job, made: Simulation, watch: Watch | None
 
 
 def _complete_timed(
-    folder: RunFolder, run: Job, made: Simulation, watch: Watch | None, workers: int
+    folder: RunFolder,
+    run: Job,
+    made: Simulation,
+    watch: Watch | None,
+    workers: int,
 ) -> None:
     """The same, with a profile of where the time went."""
     profiler = TimeProfiler()
     begun = perf_counter()
-    timed = replace(made, task=replace(made.task, profiler=profiler))
+    timed_task = replace(made.task, profiler=profiler)
+    timed = replace(made, task=timed_task)
     _complete(folder, run, timed, watch)
+    # what workers wait for is nobody's work: no hook lies there
     if isinstance(made.executor, Processes):
         profiler.merge({"idle": made.executor.idle})
     wall = perf_counter() - begun
-    profile = profile_of(profiler.drain(), wall, run.setting.rounds, workers)
+    profile = profile_of(
+        profiler.drain(),
+        wall,
+        run.setting.rounds,
+        workers,
+    )
     write_json(folder.path / PROFILE_FILE, profile)
 
 
@@ -214,7 +263,9 @@ def _model_tensors(server: Server) -> dict[str, Tensor]:
 
 
 def _manifest(
-    run: Job, made: Simulation, dealt: DealtTask
+    run: Job,
+    made: Simulation,
+    dealt: DealtTask,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What decides the numbers, and what else is worth knowing."""
     split = dealt.split

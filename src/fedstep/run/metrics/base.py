@@ -19,7 +19,7 @@ Sums: TypeAlias = Mapping[str, Tensor]
 
 
 class Metric(ABC):
-    """A number of a model's predictions on samples, made of sums: value(sum over samples of statistics).
+    """A number of a model's predictions on samples: value(sum over samples of statistics).
 
     A leaf is a frozen dataclass. It gives the sums over any set of samples; sums of two sets are
     added by `merge`, so the value does not depend on how samples were cut into chunks or dealt to
@@ -29,7 +29,7 @@ class Metric(ABC):
 
     # Leaves assign these without an annotation, so that they are no fields of the dataclass.
     kind: str  # its name in texts
-    higher_is_better: bool
+    higher_is_better: bool  # which way tuning and tables sort
     percent: bool = False  # a share of [0, 1], which people read in per cent
 
     @property
@@ -48,7 +48,10 @@ class Metric(ABC):
 
     @abstractmethod
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         """The sums over these samples, in float64.
 
@@ -67,6 +70,7 @@ def merge(one: Sums, other: Sums) -> Sums:
         return other
     if not other:
         return one
+    # both come from the same metric, so they have the same names
     return {name: one[name] + other[name] for name in one}
 
 
@@ -80,7 +84,11 @@ def ratio(sums: Sums) -> float:
 def weighted_sum(values: Tensor, weights: Tensor) -> Sums:
     """What a weighted mean is made of."""
     # a value of weight 0 may be NaN or infinite (padding), and 0 * NaN would not be 0
-    counted = torch.where(weights > 0, values.double() * weights, torch.zeros_like(weights))
+    counted = torch.where(
+        weights > 0,
+        values.double() * weights,
+        torch.zeros_like(weights),
+    )
     return {"total": counted.sum(), "weight": weights.sum()}
 
 
@@ -89,11 +97,15 @@ def target_weights(targets: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
         return torch.ones(targets.shape, dtype=torch.float64)
     missing = targets.dim() - weights.dim()
-    if missing < 0 or weights.shape != targets.shape[: weights.dim()]:
+    leading_axes = targets.shape[: weights.dim()]
+    if missing < 0 or weights.shape != leading_axes:
         raise InputError(
             f"weights of shape {tuple(weights.shape)} do not fit targets of {tuple(targets.shape)}"
         )
-    spread = weights.double().cpu().reshape(*weights.shape, *[1] * missing)
+    # trailing axes of size 1, which `expand` then repeats without copying
+    trailing_axes = [1] * missing
+    given = weights.double().cpu()
+    spread = given.reshape(*weights.shape, *trailing_axes)
     return spread.expand(targets.shape)
 
 
@@ -128,12 +140,19 @@ class MeanOf(Metric):
         return None  # only the function knows
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
-        values = torch.as_tensor(self.function(predictions, targets)).detach().cpu()
-        if values.dim() == 0 or len(values) != len(targets):
+        # a function of others may return a number or a numpy array
+        result = self.function(predictions, targets)
+        values = torch.as_tensor(result).detach().cpu()
+        samples = len(targets)
+        if values.dim() == 0 or len(values) != samples:
+            shape = tuple(values.shape)
             raise InputError(
-                f"metric {self.name}: it gives shape {tuple(values.shape)} for {len(targets)} "
+                f"metric {self.name}: it gives shape {shape} for {samples} "
                 "samples; give one value a sample"
             )
         return weighted_sum(values, target_weights(values, weights))

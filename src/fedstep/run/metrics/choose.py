@@ -27,7 +27,14 @@ KINDS: tuple[type[Metric], ...] = (
     AUROC,
 )
 
-_LANGUAGE = Language("metric", {k.kind: k for k in KINDS}, {}, "top_k(k=5)", "5")
+# the text form of metrics: name(argument=value), with two examples for its error messages
+_LANGUAGE = Language(
+    "metric",
+    {kind.kind: kind for kind in KINDS},
+    {},
+    "top_k(k=5)",
+    "5",
+)
 
 
 def named_metric(text: str) -> Metric:
@@ -42,6 +49,7 @@ def named_metric(text: str) -> Metric:
 
 def metrics_of(given: Sequence[GivenMetric]) -> tuple[Metric, ...]:
     """Metrics from texts, objects and functions; the first is what is tuned, compared and drawn."""
+    # a text is a sequence too, of its letters
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InputError(f"metrics = {given!r}: give a list, such as ['accuracy']")
     metrics = tuple(_metric(one) for one in given)
@@ -57,6 +65,7 @@ def _metric(given: Any) -> Metric:
         return named_metric(given)
     if isinstance(given, Metric):
         return given
+    # a class can be called, but TopKAccuracy without its brackets is a slip
     if isinstance(given, type) or not callable(given):
         raise InputError(
             f"metric {given!r}: give a name such as 'accuracy', a metric such as TopKAccuracy(5), "
@@ -73,7 +82,11 @@ def default_metrics(predictions: Tensor | None, targets: Tensor) -> tuple[Metric
     """
     if predictions is None:
         return ()
-    fitting = [m for m in _usual(targets) if m.problem(predictions, targets) is None]
+    fitting = []
+    for metric in _usual(targets):
+        # nobody asked for these: one that does not fit is left out, not refused
+        if metric.problem(predictions, targets) is None:
+            fitting.append(metric)
     return tuple(fitting)
 
 

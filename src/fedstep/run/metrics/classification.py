@@ -35,16 +35,32 @@ def class_problem(predictions: Tensor, targets: Tensor) -> str | None:
     return None
 
 
-def labelled(predictions: Tensor, targets: Tensor, weights: Tensor | None) -> Labelled:
-    """Scores and labels as rows. A negative label is padding, as cross_entropy's ignore_index is."""
+def labelled(
+    predictions: Tensor,
+    targets: Tensor,
+    weights: Tensor | None,
+) -> Labelled:
+    """Scores and labels as rows.
+
+    A negative label is padding, as cross_entropy's ignore_index is.
+    """
     classes = predictions.shape[1]  # on axis 1, as cross_entropy has them
-    scores = predictions.detach().movedim(1, -1).reshape(-1, classes)
+    classes_last = predictions.detach().movedim(1, -1)
+    scores = classes_last.reshape(-1, classes)
     # sums are taken on the CPU: bincount on a GPU adds in no fixed order
     labels = targets.reshape(-1).cpu().long()
     weighed = target_weights(targets, weights).reshape(-1)
-    weighed = torch.where(labels >= 0, weighed, torch.zeros_like(weighed))
+    weighed = torch.where(
+        labels >= 0,
+        weighed,
+        torch.zeros_like(weighed),
+    )
     # padding may have any label: one in range lets it pass through gather and bincount
-    labels = torch.where(weighed > 0, labels, torch.zeros_like(labels))
+    labels = torch.where(
+        weighed > 0,
+        labels,
+        torch.zeros_like(labels),
+    )
     return Labelled(scores.cpu(), labels, weighed)
 
 
@@ -60,10 +76,14 @@ class Accuracy(Metric):
         return class_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         rows = labelled(predictions, targets, weights)
-        return weighted_sum(rows.scores.argmax(1) == rows.labels, rows.weights)
+        right = rows.scores.argmax(1) == rows.labels
+        return weighted_sum(right, rows.weights)
 
 
 @dataclass(frozen=True)
@@ -90,15 +110,21 @@ class TopKAccuracy(Metric):
         return class_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         rows = labelled(predictions, targets, weights)
-        chosen = rows.scores.gather(1, rows.labels.unsqueeze(1))
+        labels = rows.labels.unsqueeze(1)
+        chosen = rows.scores.gather(1, labels)
         # `not <=`, so that a NaN ranks before the target and a diverged model hits nothing
         before = (~(rows.scores <= chosen)).sum(1)
         classes = torch.arange(rows.scores.shape[1])
-        tied = (rows.scores == chosen) & (classes < rows.labels.unsqueeze(1))
-        return weighted_sum(before + tied.sum(1) < self.k, rows.weights)
+        # without this a model that gives all classes the same score would hit everything
+        tied = (rows.scores == chosen) & (classes < labels)
+        rank = before + tied.sum(1)
+        return weighted_sum(rank < self.k, rows.weights)
 
 
 @dataclass(frozen=True)
@@ -116,7 +142,10 @@ class MacroF1(Metric):
         return class_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         rows = labelled(predictions, targets, weights)
         classes = rows.scores.shape[1]
@@ -131,9 +160,11 @@ class MacroF1(Metric):
     def value(self, sums: Sums) -> float:
         if not sums:
             return nan
+        # 2 TP + FP + FN: every target is a TP or an FN, every guess a TP or an FP
         occurring = sums["targets"] + sums["guesses"]
         there = occurring > 0
-        scores = 2 * sums["hits"][there] / occurring[there]
+        hits = sums["hits"][there]
+        scores = 2 * hits / occurring[there]
         return float(scores.mean())
 
 
@@ -151,10 +182,17 @@ class Perplexity(Metric):
         return class_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         rows = labelled(predictions, targets, weights)
-        surprise = functional.cross_entropy(rows.scores.double(), rows.labels, reduction="none")
+        surprise = functional.cross_entropy(
+            rows.scores.double(),
+            rows.labels,
+            reduction="none",
+        )
         return weighted_sum(surprise, rows.weights)
 
     def value(self, sums: Sums) -> float:
@@ -162,4 +200,5 @@ class Perplexity(Metric):
         try:
             return math.exp(mean)
         except OverflowError:
+            # a diverged model is a result, not an error
             return math.inf

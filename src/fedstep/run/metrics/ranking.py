@@ -12,7 +12,7 @@ from fedstep.core.errors import InputError
 from fedstep.run.metrics.base import Metric, Sums, target_weights
 from fedstep.run.metrics.regression import outputs
 
-MOST_BINS = 2**16
+MOST_BINS = 2**16  # two histograms of float64 are a megabyte then
 
 
 @dataclass(frozen=True)
@@ -48,27 +48,44 @@ class AUROC(Metric):
         return None
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
-        scores = _scores(outputs(predictions.detach().cpu().double()))
+        columns = outputs(predictions.detach().cpu().double())
+        scores = _scores(columns)
         truth = targets.cpu().reshape(-1)
         weighed = target_weights(targets, weights).reshape(-1)
         positive = truth == 1
         other = (truth != 0) & ~positive & (weighed > 0)
         if bool(other.any()):
-            raise InputError(f"auroc: a target is {truth[other][0].item()}; give 0 and 1")
+            example = truth[other][0].item()
+            raise InputError(f"auroc: a target is {example}; give 0 and 1")
+        # a NaN has no bin; it is counted apart, and makes the value NaN
         lost = torch.isnan(scores)
-        place = torch.where(lost, torch.zeros_like(scores), self._place(scores))
-        index = (place * self.bins).long().clamp(0, self.bins - 1)
+        place = torch.where(
+            lost,
+            torch.zeros_like(scores),
+            self._place(scores),
+        )
+        # the upper end, place 1, belongs to the last bin
+        index = (place * self.bins).long()
+        index = index.clamp(0, self.bins - 1)
         return {
             "positive": torch.bincount(index, weighed * positive, self.bins),
-            "negative": torch.bincount(index, weighed * ~positive, self.bins),
+            "negative": torch.bincount(
+                index,
+                weighed * ~positive,
+                self.bins,
+            ),
             "lost": weighed[lost].sum(),
         }
 
     def _place(self, scores: Tensor) -> Tensor:
         """A score's place in [0, 1]; infinite scores are at the ends."""
         folded = scores / (1 + scores.abs())
+        # infinity over infinity is NaN, and an infinite score has its place all the same
         folded = torch.where(torch.isinf(scores), scores.sign(), folded)
         return (folded + 1) / 2
 
@@ -81,7 +98,8 @@ class AUROC(Metric):
         if float(pairs) == 0:
             return nan
         below = negative.cumsum(0) - negative
-        return float((positive * (below + negative / 2)).sum() / pairs)
+        won = positive * (below + negative / 2)
+        return float(won.sum() / pairs)
 
 
 def _scores(columns: Tensor) -> Tensor:

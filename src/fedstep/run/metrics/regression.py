@@ -15,7 +15,8 @@ ROUNDING = 1e-12  # a variance below this share of the mean square is the roundi
 
 def number_problem(predictions: Tensor, targets: Tensor) -> str | None:
     """Why predictions are not numbers for these targets; None where they are."""
-    if predictions.numel() != targets.numel() or len(predictions) != len(targets):
+    same_samples = len(predictions) == len(targets)
+    if predictions.numel() != targets.numel() or not same_samples:
         return (
             f"predictions of shape {tuple(predictions.shape)} are not one number for each of the "
             f"targets of shape {tuple(targets.shape)}"
@@ -26,7 +27,8 @@ def number_problem(predictions: Tensor, targets: Tensor) -> str | None:
 def errors(predictions: Tensor, targets: Tensor) -> Tensor:
     """Prediction less target in float64, in the shape of the targets."""
     # (N, 1) less (N,) would be broadcast to (N, N): the shape is taken from the targets
-    guesses = predictions.detach().cpu().double().reshape(targets.shape)
+    guesses = predictions.detach().cpu().double()
+    guesses = guesses.reshape(targets.shape)
     return guesses - targets.cpu().double()
 
 
@@ -46,10 +48,14 @@ class MeanSquaredError(Metric):
         return number_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         squares = errors(predictions, targets) ** 2
-        return weighted_sum(squares, target_weights(targets, weights))
+        weighed = target_weights(targets, weights)
+        return weighted_sum(squares, weighed)
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,14 @@ class MeanAbsoluteError(Metric):
         return number_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
         sizes = errors(predictions, targets).abs()
-        return weighted_sum(sizes, target_weights(targets, weights))
+        weighed = target_weights(targets, weights)
+        return weighted_sum(sizes, weighed)
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,12 @@ class R2(Metric):
         return number_problem(predictions, targets)
 
     def statistics(
-        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+        self,
+        predictions: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
     ) -> Sums:
+        # output by output: each has a variance of its own
         weighed = outputs(target_weights(targets, weights))
         zero = torch.zeros_like(weighed)
         wrong = outputs(errors(predictions, targets))
@@ -106,7 +120,9 @@ class R2(Metric):
     def value(self, sums: Sums) -> float:
         if not sums:
             return nan
-        variance = sums["squares"] - sums["targets"] ** 2 / sums["weight"]
+        # sum (t - mean)^2 = sum t^2 - (sum t)^2 / n: the mean is known only in the end
+        squared_mean = sums["targets"] ** 2 / sums["weight"]
+        variance = sums["squares"] - squared_mean
         varying = variance > ROUNDING * sums["squares"]
         if not bool(varying.any()):
             return nan

@@ -1,0 +1,106 @@
+"""The life of a forked worker: pieces in, replies out."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from time import perf_counter
+
+import torch
+
+from fedstep.algorithm import Broadcast, Update
+from fedstep.core.vec import State
+from fedstep.execute.base import Local, blame
+from fedstep.execute.children import end_with_parent
+from fedstep.execute.pieces import Piece
+from fedstep.execute.shared_broadcast import SharedBroadcast
+from fedstep.execute.task import Task
+from fedstep.execute.wire import Message, pack_message, receive, send, unpack_message
+
+
+@dataclass(frozen=True)
+class WorkerReply:
+    """What a worker sends back for a piece."""
+
+    updates: list[Update]  # none where there is an error
+    error: Exception | None
+    seconds: float  # that the piece took, by the clock
+    profile: dict[str, float]  # seconds by kind, where they are measured
+
+
+def serve_pieces(
+    task: Task,
+    inner: Local,
+    broadcast: SharedBroadcast,
+    pipe: Connection,
+    inherited: list[Connection],
+) -> None:
+    """The life of a worker: jobs in, updates out, until the pipe is closed."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, not we
+    for other in inherited:
+        other.close()  # or the death of the parent would not be seen
+    torch.set_num_threads(1)
+    task.profiler.drain()  # what the parent had counted before the fork is the parent's
+    while True:
+        try:
+            piece: Piece = unpack_message(receive(pipe))
+            sent = broadcast.read(piece.round)
+            reply = _work(task, inner, sent, piece)
+            send(pipe, _packed(reply))
+        except (EOFError, OSError):
+            return
+
+
+def _work(
+    task: Task,
+    inner: Local,
+    sent: Broadcast,
+    piece: Piece,
+) -> WorkerReply:
+    begun = perf_counter()
+    updates: list[Update] = []
+    error = None
+    try:
+        for clients, memory in zip(piece.jobs, piece.memories, strict=True):
+            with blame(clients, piece.round):
+                update = inner.run(
+                    task,
+                    sent,
+                    clients,
+                    memory,
+                    piece.probe,
+                )
+                updates.append(_with_whole_memory(update, memory))
+    except Exception as raised:
+        error = raised
+        updates = []
+    return WorkerReply(
+        updates=updates,
+        error=error,
+        seconds=perf_counter() - begun,
+        profile=task.profiler.drain(),
+    )
+
+
+def _with_whole_memory(update: Update, memory: State) -> Update:
+    """A store keeps whole memories: what the job did not change goes back with what it did."""
+    if not update.memory:
+        return update
+    return replace(update, memory={**memory, **update.memory})
+
+
+def _packed(reply: WorkerReply) -> Message:
+    if reply.error is None:
+        return pack_message(reply)
+    try:
+        unpack_message(pack_message(reply))  # some exceptions can be written but not read
+        return pack_message(reply)
+    except Exception:
+        kind = type(reply.error).__name__
+        plain = RuntimeError(f"{kind}: {reply.error}")
+        # the notes name round and clients
+        for note in getattr(reply.error, "__notes__", []):
+            plain.add_note(note)
+        return pack_message(replace(reply, error=plain))
