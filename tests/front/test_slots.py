@@ -24,6 +24,7 @@ from fedstep.server import (
     TopK,
     Weighting,
 )
+from fedstep.server.guards import Guard, NormLimit
 from fedstep.spec import SLOTS, fillers, parts
 from fedstep.steps.fixed import Constant
 
@@ -35,6 +36,7 @@ MAKERS = {
     "weighting": partial(Algorithm, CLIENT),
     "readout": partial(Algorithm, CLIENT),
     "codec": partial(Algorithm, CLIENT),
+    "guard": partial(Algorithm, CLIENT),
     "step": LocalSolver,
     "direction": partial(LocalSolver, Constant(0.1)),
     "oracle": partial(LocalSolver, Constant(0.1)),
@@ -78,6 +80,7 @@ def test_a_part_of_another_slot_is_refused(slot):
         ("weighting", BySamples),
         ("readout", LastTwo),
         ("codec", TopK),
+        ("guard", NormLimit),
         ("step", Constant),
         ("direction", Clip),
     ],
@@ -122,6 +125,7 @@ def test_fillers_are_those_that_derive_from_the_slot_s_base_class():
     for slot, base in (
         ("correction", Correction),
         ("codec", Codec),
+        ("guard", Guard),
         ("readout", Readout),
         ("weighting", Weighting),
     ):

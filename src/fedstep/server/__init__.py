@@ -1,6 +1,7 @@
 """What the server does: rules, readouts, weighting, sampling, and how deltas travel to it."""
 
 from fedstep.server.codecs import Codec, ErrorFeedback, Plain, ScaledSign, TopK
+from fedstep.server.guards import Guard, NormLimit, Open
 from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed, Sum
 from fedstep.server.program_variants import (
     FlowerAdam,
@@ -30,10 +31,13 @@ __all__ = [
     "Extrapolate",
     "FlowerAdam",
     "Given",
+    "Guard",
     "HeavyBall",
     "Hypergradient",
     "Last",
     "LastTwo",
+    "NormLimit",
+    "Open",
     "Peak",
     "Plain",
     "Polynomial",
