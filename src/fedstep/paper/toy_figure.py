@@ -9,50 +9,109 @@ from typing import Any
 from fedstep.paper.toy import Walk
 from fedstep.report.figures import pyplot
 
-COLOURS = {"FedAvg": "#0072b2", "FedExP": "#d55e00", "FedSLS": "#009e73", "FedExpSLS": "#a34a86"}
+# The first four of the report's colours: a method looks the same in both.
+COLOURS = {
+    "FedAvg": "#0072b2",
+    "FedExP": "#d55e00",
+    "FedSLS": "#009e73",
+    "FedExpSLS": "#a34a86",
+}
+RATE_STYLES = (":", "-.", "--", "-")  # of the baselines' learning rates, small to large
+SMALLEST = 1e-18  # value of F that is drawn
 
 
-def toy_figure(main: Sequence[Walk], honest: Sequence[Walk], title: str, stem: Path) -> list[Path]:
-    """Loss curves, the path in the plane and the baselines at several learning rates, as PNG and SVG."""
+def toy_figure(
+    main: Sequence[Walk],
+    honest: Sequence[Walk],
+    title: str,
+    stem: Path,
+) -> list[Path]:
+    """Loss curves, the path in the plane and the baselines at several rates, as PNG and SVG."""
     plt = pyplot()
-    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    fig, (left, middle, right) = plt.subplots(
+        1,
+        3,
+        figsize=(15, 4.6),
+        layout="constrained",
+    )
     fig.suptitle(title)
-    for walk in main:
-        left.semilogy(_floored(walk.values), color=COLOURS[walk.name], label=walk.name)
-    left.set(title="Loss", xlabel="round", ylabel="F")
-    left.legend(frameon=False)
-    _paths(middle, main)
-    styles = (":", "-.", "--", "-")
-    for i, walk in enumerate(honest):
-        colour = COLOURS[walk.name.split(",")[0]]
-        right.semilogy(_floored(walk.values), styles[i % 4], color=colour, lw=1.2, label=walk.name)
+    _draw_losses(left, main)
+    _draw_paths(middle, main)
+    _draw_baselines(right, main, honest)
+    # The same scale for both: the panels are there to be compared.
+    for axes in (left, right):
+        axes.set_ylim(SMALLEST, 10)
+        axes.grid(alpha=0.25)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png = stem.with_suffix(".png")
+    svg = stem.with_suffix(".svg")
+    fig.savefig(png, dpi=150)
+    # A date would change the bytes of the same picture.
+    fig.savefig(svg, dpi=150, metadata={"Date": None})
+    plt.close(fig)
+    return [png, svg]
+
+
+def _draw_losses(axes: Any, walks: Sequence[Walk]) -> None:
+    for walk in walks:
+        axes.semilogy(
+            _floored(walk.values),
+            color=COLOURS[walk.name],
+            label=walk.name,
+        )
+    axes.set(title="Loss", xlabel="round", ylabel="F")
+    axes.legend(frameon=False)
+
+
+def _draw_baselines(axes: Any, main: Sequence[Walk], honest: Sequence[Walk]) -> None:
+    for place, walk in enumerate(honest):
+        # "FedAvg, step 0.1" has the colour of FedAvg.
+        method = walk.name.split(",")[0]
+        axes.semilogy(
+            _floored(walk.values),
+            RATE_STYLES[place % len(RATE_STYLES)],
+            color=COLOURS[method],
+            lw=1.2,
+            label=walk.name,
+        )
+    # The searching methods once more, above the others: they are what the rates compete with.
     for walk in main:
         if walk.name.endswith("SLS"):
-            right.semilogy(
+            axes.semilogy(
                 _floored(walk.values),
                 color=COLOURS[walk.name],
                 lw=2.4,
                 label=f"{walk.name}, no step given",
             )
-    right.set(title="The same, baselines at several steps", xlabel="round", ylabel="F")
-    right.legend(frameon=False, fontsize=7.5, ncols=2, loc="lower left")
-    for axes in (left, right):
-        axes.set_ylim(1e-18, 10)
-        axes.grid(alpha=0.25)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    for path in paths:
-        fig.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(fig)
-    return paths
+    axes.set(
+        title="The same, baselines at several steps",
+        xlabel="round",
+        ylabel="F",
+    )
+    axes.legend(
+        frameon=False,
+        fontsize=7.5,
+        ncols=2,
+        loc="lower left",
+    )
 
 
-def _paths(axes: Any, walks: Sequence[Walk]) -> None:
+def _draw_paths(axes: Any, walks: Sequence[Walk]) -> None:
     import numpy as np
 
-    xs, ys = np.meshgrid(np.linspace(-0.2, 3.6, 200), np.linspace(-0.5, 1.9, 200))
-    levels = ((xs + ys - 3) ** 2 + (xs + 2 * ys - 3) ** 2) / 2
-    axes.contour(xs, ys, levels, levels=np.geomspace(0.003, 8, 9), colors="#b9c0c9", linewidths=0.7)
+    across = np.linspace(-0.2, 3.6, 200)
+    upright = np.linspace(-0.5, 1.9, 200)
+    xs, ys = np.meshgrid(across, upright)
+    heights = ((xs + ys - 3) ** 2 + (xs + 2 * ys - 3) ** 2) / 2
+    axes.contour(
+        xs,
+        ys,
+        heights,
+        # Equal ratios: near the minimum equal distances would leave the valley empty.
+        levels=np.geomspace(0.003, 8, 9),
+        colors="#b9c0c9",
+        linewidths=0.7,
+    )
     for walk in walks:
         points = np.array(walk.points)
         axes.plot(
@@ -64,12 +123,14 @@ def _paths(axes: Any, walks: Sequence[Walk]) -> None:
             color=COLOURS[walk.name],
             label=walk.name,
         )
-    axes.plot(*walks[0].points[0], "ks", ms=6, label="start")
+    start = walks[0].points[0]
+    axes.plot(*start, "ks", ms=6, label="start")
     axes.plot(3, 0, "k*", ms=12, label="minimum")
     axes.set(
         title="Path of the server in the plane",
         xlabel="w1",
         ylabel="w2",
+        # Fixed, and those of the contours: whatever lies outside must not shrink the valley.
         xlim=(-0.2, 3.6),
         ylim=(-0.5, 1.9),
     )
@@ -78,4 +139,4 @@ def _paths(axes: Any, walks: Sequence[Walk]) -> None:
 
 def _floored(values: Sequence[float]) -> list[float]:
     """Values that a logarithm can show: an exact zero becomes the smallest one drawn."""
-    return [max(v, 1e-18) for v in values]
+    return [max(value, SMALLEST) for value in values]
