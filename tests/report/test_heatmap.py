@@ -10,7 +10,8 @@ from itertools import pairwise
 import pytest
 
 from fedstep.core.errors import InputError
-from fedstep.report.heatmap import LEVELS, heatmap
+from fedstep.report.heatmap import heatmap
+from fedstep.report.heatmap_cells import LEVELS
 from fedstep.report.heatmap_png import save_png
 
 COUNTS = [[9, 0, 0], [0, 1, 3], [2, 2, 0]]

@@ -16,7 +16,7 @@ DIGITS = 5  # significant, in the numbers that can be downloaded
 class Band:
     """The area around a line, between two others."""
 
-    low: Sequence[float]
+    low: Sequence[float]  # at the x of the line
     high: Sequence[float]
 
 
@@ -30,10 +30,10 @@ class Series:
 
     name: str
     x: Sequence[float]
-    y: Sequence[float]
+    y: Sequence[float]  # NaN where nothing was measured
     style: LineStyle
     band: Band | None = None
-    faint: bool = False
+    faint: bool = False  # thin, without markers and without a name at its end
     dots: bool = False
 
     @property
@@ -64,9 +64,9 @@ class Chart:
     series: tuple[Series, ...]
     log_x: bool = False
     log_y: bool = False
-    note: str = ""
+    note: str = ""  # below the chart: what its lines and bands are
     keys: bool = False
-    settled: float = 0.0
+    settled: float = 0.0  # share of the points
 
     @property
     def drawable(self) -> bool:

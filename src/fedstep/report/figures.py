@@ -24,6 +24,7 @@ def study_figures(results: Results, folder: Path) -> list[Path]:
     measured = {chart.title: chart for chart in panels.metric_charts(groups)}
     loss = {chart.title: chart for chart in panels.loss_charts(groups)}
     server = {chart.title: chart for chart in panels.server_charts(groups)}
+    # Names of files, and the charts that stand side by side in them.
     rows: dict[str, Sequence[Chart | None]] = {
         f"{metric.name}-rounds": [measured.get(f"Test {metric.title} by round")],
         f"{metric.name}-gradients": [measured.get(f"Test {metric.title} by cost")],
@@ -44,7 +45,9 @@ def pyplot() -> Any:
     try:
         import matplotlib
     except ModuleNotFoundError:
+        # Not the traceback of an import: the line says what to install.
         raise InputError("matplotlib is not installed: pip install 'fedstep[plot]'") from None
+    # Without a screen, as on a server.
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "fedstep"  # the same bytes for the same results
     from matplotlib import pyplot as plt
@@ -55,10 +58,11 @@ def pyplot() -> Any:
 def _save_row(charts: Sequence[Chart], stem: Path) -> list[Path]:
     """Charts side by side in two files."""
     plt = pyplot()
+    width = 5.2 * len(charts)
     fig, row = plt.subplots(
         1,
         len(charts),
-        figsize=(5.2 * len(charts), 3.6),
+        figsize=(width, 3.6),
         layout="constrained",
         squeeze=False,
     )
@@ -85,6 +89,7 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
 
 
 def _draw_line(axes: Any, line: Series) -> None:
+    # The first of the two shades: paper is light.
     colour = COLOURS[line.style.colour][0]
     axes.plot(
         line.x,

@@ -31,9 +31,9 @@ class Frame:
     width: int = 560
     height: int = 330
     left: int = 58  # numbers of seven letters, and the name of the axis
-    right: int = 14
+    right: int = 14  # half of the last number below the axis
     top: int = 12  # half a letter, for the uppermost tick
-    bottom: int = 44
+    bottom: int = 44  # numbers, and the name of the axis below them
 
     @property
     def plot_right(self) -> int:

@@ -5,12 +5,11 @@ The drawing goes into pages as it stands; `markup` escapes what it is given.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fedstep.analysis.csv_text import csv_text
 from fedstep.report.axis import tick_text
+from fedstep.report.heatmap_cells import map_cells
 from fedstep.report.heatmap_layout import (
     BARS,
     LINE_HEIGHT,
@@ -29,8 +28,9 @@ from fedstep.report.heatmap_layout import (
 from fedstep.report.markup import element, words_in
 from fedstep.report.page import Figure
 
-BOTTOM = 42
-LEVELS = 50  # shades; cells of one shade share a path
+BOTTOM = 42  # room for the clients' numbers and the name of the axis
+FIRST_LINE = 14  # where the words above the map stand
+KEY_WIDTH = 66  # of a shade in the key of the colours, and its number
 
 
 def heatmap(counts: Counts, labels: Sequence[str], title: str) -> Figure:
@@ -44,106 +44,56 @@ def heatmap(counts: Counts, labels: Sequence[str], title: str) -> Figure:
     shown = counts[:MOST_CLIENTS]
     layout = Layout.of(shown, labels)
     largest = largest_share(shares(shown))
-    tooltips = [_tooltip(client, row, labels, layout) for client, row in enumerate(shown)]
+    sizes = [sum(row) for row in shown]
+    tooltips = []
+    numbers = []
+    for client, row in enumerate(shown):
+        words = _client_words(client, row, labels)
+        tooltips.append(_tooltip(client, words, layout))
+    # All clients, also those that are not drawn.
+    for client, row in enumerate(counts):
+        numbers.append([client, *row])
+    words_above = caption(title, counts)
+    height = layout.bottom + BOTTOM
     drawing = element(
         "svg",
         *_colour_key(largest),
-        *_bars([sum(row) for row in shown], layout),
-        *_cells(shown, largest, layout),
+        *_bars(sizes, layout),
+        *map_cells(shown, largest, layout),
         *_row_names(labels, layout),
         *_column_names(layout),
         # Last, so that they lie above what they tell of.
         *tooltips,
-        viewBox=f"0 0 {WIDTH} {layout.bottom + BOTTOM:.0f}",
+        viewBox=f"0 0 {WIDTH} {height:.0f}",
+        # On a phone the map is scrolled: shrunk, its columns would be hairlines.
         style="min-width: 720px",
         role="img",
-        aria_label=caption(title, counts),
+        aria_label=words_above,
     )
     return Figure(
-        title=caption(title, counts),
+        title=words_above,
         svg=drawing,
-        csv=csv_text(["client", *labels], [[k, *row] for k, row in enumerate(counts)]),
+        csv=csv_text(["client", *labels], numbers),
         full_width=True,
     )
-
-
-def _cells(counts: Counts, largest: float, layout: Layout) -> list[str]:
-    """One path a shade: a rectangle for every run of neighbouring clients with the same shade."""
-    boxes: dict[int, str] = {}
-    table = [[_shade(share, largest) for share in row] for row in shares(counts)]
-    for label in range(layout.labels):
-        of_label = [row[label] for row in table]
-        for stretch in _stretches(of_label):
-            # What is empty is not drawn: most cells are, and the page stays small.
-            if stretch.shade:
-                drawn = boxes.get(stretch.shade, "")
-                boxes[stretch.shade] = drawn + _box(label, stretch, layout)
-    paths = []
-    for shade in sorted(boxes):
-        paths.append(element("path", opacity=f"{shade / LEVELS:g}", d=boxes[shade]))
-    if not paths:
-        return [_outline(layout)]
-    cells = element(
-        "g",
-        *paths,
-        class_="c0",
-        fill="var(--c)",
-        shape_rendering="crispEdges",
-    )
-    return [_outline(layout), cells]
-
-
-def _outline(layout: Layout) -> str:
-    left = f"{layout.left:.1f}"
-    top = f"{layout.top:.1f}"
-    moves = f"M{left} {top}H{layout.right:.1f}V{layout.bottom:.1f}H{left}z"
-    return element("path", class_="grid", d=moves)
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Neighbouring clients of one shade: the first of them and the first after them."""
-
-    begin: int
-    end: int
-    shade: int
-
-
-def _stretches(shades: Sequence[int]) -> list[Stretch]:
-    stretches = []
-    begin = 0
-    for place in range(1, len(shades) + 1):
-        if place == len(shades) or shades[place] != shades[begin]:
-            stretches.append(Stretch(begin, place, shades[begin]))
-            begin = place
-    return stretches
-
-
-def _box(label: int, stretch: Stretch, layout: Layout) -> str:
-    # Ends, not lengths: neighbours share an edge to the last digit, so that no seam shows.
-    left = f"{layout.x(stretch.begin):.2f}"
-    right = f"{layout.x(stretch.end):.2f}"
-    top = f"{layout.y(label):.2f}"
-    bottom = f"{layout.y(label + 1):.2f}"
-    return f"M{left} {top}H{right}V{bottom}H{left}z"
-
-
-def _shade(share: float, largest: float) -> int:
-    """0 for nothing, else 1 to LEVELS."""
-    if not share:
-        return 0
-    return max(1, round(LEVELS * math.sqrt(share / largest)))
 
 
 def _colour_key(largest: float) -> list[str]:
     """Five shades and the shares they stand for."""
     shades = [step / 5 for step in range(1, 6)]
-    begin = WIDTH - RIGHT - 66 * len(shades)
-    parts = [_text("share of the client's samples", begin - 10, 14, anchor="end")]
+    begin = WIDTH - RIGHT - KEY_WIDTH * len(shades)
+    meaning = _text(
+        "share of the client's samples",
+        begin - 10,
+        FIRST_LINE,
+        anchor="end",
+    )
+    parts = [meaning]
     for place, shade in enumerate(shades):
-        x = begin + 66 * place
+        x = begin + KEY_WIDTH * place
         # The shade is the root of the share, see heatmap.
-        per_cent = float(f"{100 * largest * shade * shade:.2g}")
+        per_cent = 100 * largest * shade * shade
+        rounded = float(f"{per_cent:.2g}")
         box = element(
             "rect",
             class_="c0",
@@ -155,39 +105,61 @@ def _colour_key(largest: float) -> list[str]:
             opacity=f"{shade:g}",
         )
         parts.append(box)
-        parts.append(_text(f"{tick_text(per_cent)} %", x + 18, 14))
+        parts.append(_text(f"{tick_text(rounded)} %", x + 18, FIRST_LINE))
     return parts
 
 
 def _bars(sizes: Sequence[int], layout: Layout) -> list[str]:
     """The clients' sizes as bars over their columns; words where all are the same."""
     if len(set(sizes)) == 1:
-        return [_text(f"every client has {sizes[0]:,} samples", layout.left, 14)]
+        words = f"every client has {sizes[0]:,} samples"
+        return [_text(words, layout.left, FIRST_LINE)]
     largest = max(sizes)
     base = TOP + BARS
     # A gap between bars, unless they are too thin to have one.
     width = layout.column - min(1.0, layout.column / 5)
+    # One path for all of them: an element for each would swell the page.
     bars = ""
     for client, size in enumerate(sizes):
-        height = BARS * size / largest
-        bars += f"M{layout.x(client):.2f} {base}v-{height:.2f}h{width:.2f}V{base}z"
+        corner = f"M{layout.x(client):.2f} {base}"
+        height = f"{BARS * size / largest:.2f}"
+        bars += f"{corner}v-{height}h{width:.2f}V{base}z"
     left = f"{layout.left:.1f}"
     right = f"{layout.right:.1f}"
     rules = f"M{left} {TOP}H{right}M{left} {base}H{right}"
     return [
         element("path", class_="grid", d=rules),
-        element("path", class_="c5", fill="var(--c)", opacity="0.45", d=bars),
-        _text(tick_text(largest), layout.left - 6, TOP + 4, anchor="end"),
-        _text("samples of each client", layout.left, 14),
+        element(
+            "path",
+            # Grey: the blue of the cells means shares, and these are numbers.
+            class_="c5",
+            fill="var(--c)",
+            opacity="0.45",
+            d=bars,
+        ),
+        _text(
+            tick_text(largest),
+            layout.left - 6,
+            TOP + 4,
+            anchor="end",
+        ),
+        _text("samples of each client", layout.left, FIRST_LINE),
     ]
 
 
 def _row_names(labels: Sequence[str], layout: Layout) -> list[str]:
     """As many names as fit without writing over each other."""
-    every = divided_up(int(LINE_HEIGHT), max(1, int(layout.row)))
+    row_pixels = max(1, int(layout.row))
+    every = divided_up(int(LINE_HEIGHT), row_pixels)
     names = []
     for k in range(0, len(labels), every):
-        names.append(_text(labels[k], layout.left - 6, layout.y(k + 0.5) + 4, anchor="end"))
+        name = _text(
+            labels[k],
+            layout.left - 6,
+            layout.y(k + 0.5) + 4,
+            anchor="end",
+        )
+        names.append(name)
     middle = (layout.top + layout.bottom) / 2
     title = words_in(
         "text",
@@ -209,7 +181,13 @@ def _column_names(layout: Layout) -> list[str]:
             every = step
     names = []
     for k in range(0, layout.clients, every):
-        names.append(_text(str(k), layout.x(k + 0.5), layout.bottom + 15, anchor="middle"))
+        name = _text(
+            str(k),
+            layout.x(k + 0.5),
+            layout.bottom + 15,
+            anchor="middle",
+        )
+        names.append(name)
     title = words_in(
         "text",
         "client",
@@ -221,27 +199,47 @@ def _column_names(layout: Layout) -> list[str]:
     return [*names, title]
 
 
-def _text(words: str, x: float, y: float, anchor: str = "start") -> str:
-    return words_in("text", words, x=x, y=y, text_anchor=anchor)
+def _text(
+    words: str,
+    x: float,
+    y: float,
+    anchor: str = "start",
+) -> str:
+    return words_in(
+        "text",
+        words,
+        x=x,
+        y=y,
+        text_anchor=anchor,
+    )
 
 
-def _tooltip(client: int, row: Sequence[int], labels: Sequence[str], layout: Layout) -> str:
+def _tooltip(client: int, words: str, layout: Layout) -> str:
     """An invisible column that shows a client's numbers to the pointer."""
     return element(
         "rect",
-        words_in("title", _client_words(client, row, labels)),
+        words_in("title", words),
         x=f"{layout.x(client):.2f}",
         y=TOP,
         width=f"{layout.column:.2f}",
         height=layout.bottom - TOP,
+        # Not "none", which the pointer would fall through.
         fill="transparent",
     )
 
 
-def _client_words(client: int, row: Sequence[int], labels: Sequence[str]) -> str:
+def _client_words(
+    client: int,
+    row: Sequence[int],
+    labels: Sequence[str],
+) -> str:
+    held = [label for label in range(len(row)) if row[label] > 0]
+    by_frequency = sorted(held, key=lambda label: -row[label])
     # Five are as many as a tooltip shows at a glance.
-    most_frequent = sorted(range(len(row)), key=lambda label: -row[label])[:5]
-    most = ", ".join(f"{labels[k]}: {row[k]:,}" for k in most_frequent if row[k])
-    held = sum(n > 0 for n in row)
-    plural = "s" * (held != 1)
-    return f"client {client}: {sum(row):,} samples, {held} label{plural}; most: {most}"
+    most_frequent = by_frequency[:5]
+    most = ", ".join(f"{labels[label]}: {row[label]:,}" for label in most_frequent)
+    noun = "labels"
+    if len(held) == 1:
+        noun = "label"
+    samples = f"{sum(row):,} samples"
+    return f"client {client}: {samples}, {len(held)} {noun}; most: {most}"

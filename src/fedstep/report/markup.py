@@ -14,13 +14,15 @@ def element(tag: str, *inside: str, **attributes: Value) -> str:
     left out; numbers that are not whole keep one digit, a tenth of a pixel.
     """
     head = tag
+    # In the order in which they are given: the same drawing has the same bytes.
     for name, value in attributes.items():
         if value != "":
             head += _attribute(name, value)
     # A tag that closes itself is a third shorter, and a chart has hundreds.
     if not inside:
         return f"<{head}/>"
-    return f"<{head}>{''.join(inside)}</{tag}>"
+    content = "".join(inside)
+    return f"<{head}>{content}</{tag}>"
 
 
 def words_in(tag: str, words: str, **attributes: Value) -> str:
@@ -33,4 +35,6 @@ def _attribute(name: str, value: Value) -> str:
     spelt = name.rstrip("_").replace("_", "-")
     if isinstance(value, float):
         value = f"{value:.1f}"
-    return f' {spelt}="{escape(str(value))}"'
+    # Quotes too: a label must not end the attribute it stands in.
+    escaped = escape(str(value))
+    return f' {spelt}="{escaped}"'

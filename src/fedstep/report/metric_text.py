@@ -7,8 +7,8 @@ from math import isnan
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.run.columns import MetricInfo
 
-NONE = "-"
-REFERENCE = "reference"
+NONE = "-"  # nothing was measured
+REFERENCE = "reference"  # in the row of the method that the others are compared with
 
 
 def metric_value(value: float, metric: MetricInfo) -> str:
@@ -24,9 +24,12 @@ def metric_value(value: float, metric: MetricInfo) -> str:
 def metric_spread(values: Spread, metric: MetricInfo) -> str:
     """Mean ± deviation; the mean alone for one seed."""
     mean = metric_value(values.mean, metric)
-    if mean == NONE or isnan(values.std):
+    if mean == NONE:
+        return NONE
+    if isnan(values.std):
         return mean
-    return f"{mean} ± {metric_value(values.std, metric)}"
+    deviation = metric_value(values.std, metric)
+    return f"{mean} ± {deviation}"
 
 
 def metric_gap(difference: Difference | None, metric: MetricInfo) -> str:
@@ -36,9 +39,12 @@ def metric_gap(difference: Difference | None, metric: MetricInfo) -> str:
     if isnan(difference.mean):
         return NONE
     mean = _signed(difference.mean, metric)
+    # One pair of seeds has a difference and no interval.
     if isnan(difference.low):
         return mean
-    return f"{mean} [{_signed(difference.low, metric)}, {_signed(difference.high, metric)}]"
+    low = _signed(difference.low, metric)
+    high = _signed(difference.high, metric)
+    return f"{mean} [{low}, {high}]"
 
 
 def with_unit(words: str, metric: MetricInfo) -> str:
@@ -56,6 +62,7 @@ def axis_label(metric: MetricInfo) -> str:
 
 
 def _signed(value: float, metric: MetricInfo) -> str:
+    # The sign also where it is a plus: it says which of the two is ahead.
     if metric.percent:
         return f"{100 * value:+.2f}"
     return f"{value:+.4g}"

@@ -37,7 +37,7 @@ class PageTable:
     heads: tuple[str, ...]
     rows: tuple[TableRow, ...]
     title: str = ""
-    words: bool = False
+    words: bool = False  # to the left; numbers stand to the right
 
     @property
     def keyed(self) -> bool:
@@ -61,9 +61,10 @@ class Figure:
     svg: str
     csv: str
     note: str = ""
+    # Of its own lines, where they are not those of the page's legend.
     keys: tuple[LegendKey, ...] = ()
     wide_svg: str = ""  # letters of a drawing shrink with it: a phone needs another one
-    full_width: bool = False
+    full_width: bool = False  # of the page, not half of it
 
 
 @dataclass(frozen=True)
@@ -95,27 +96,36 @@ class Page:
     summary: str = ""  # the outcome in a sentence
     first: Figure | None = None
     legend: tuple[LegendKey, ...] = ()
-    texts: tuple[str, ...] = ()
-    warning: str = ""
+    texts: tuple[str, ...] = ()  # paragraphs
+    warning: str = ""  # what is missing
     sections: tuple[Section, ...] = ()
-    command: str = ""
-    made: str = ""
+    command: str = ""  # that makes the results again
+    made: str = ""  # versions and seeds
     details: tuple[Detail, ...] = ()  # folded
 
 
 def figure(chart: Chart) -> Figure:
     """A chart as one of the small pictures of a section."""
-    # Each name once: a line and its dots share one.
-    keys: tuple[LegendKey, ...] = ()
+    keys: list[LegendKey] = []
     if chart.keys:
-        keys = tuple(dict.fromkeys(LegendKey(s.name, s.style) for s in chart.series if s.name))
+        keys = _chart_keys(chart)
     return Figure(
         title=chart.title,
         svg=draw(chart),
         csv=chart.csv(),
         note=chart.note,
-        keys=keys,
+        keys=tuple(keys),
     )
+
+
+def _chart_keys(chart: Chart) -> list[LegendKey]:
+    keys = []
+    for line in chart.series:
+        key = LegendKey(line.name, line.style)
+        # Each name once: a line and its dots share one.
+        if line.name and key not in keys:
+            keys.append(key)
+    return keys
 
 
 def first_figure(chart: Chart) -> Figure:
@@ -134,12 +144,26 @@ def legend_of(names: Sequence[str]) -> tuple[LegendKey, ...]:
     """Keys for the methods of a page; a single line needs none."""
     if len(names) < 2:
         return ()
-    return tuple(LegendKey(name, line_style(k)) for k, name in enumerate(names))
+    keys = []
+    for index, name in enumerate(names):
+        keys.append(LegendKey(name, line_style(index)))
+    return tuple(keys)
 
 
 def word_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], words: bool = False, title: str = ""
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    words: bool = False,
+    title: str = "",
 ) -> PageTable:
     """A table of plain words without keys."""
-    made = tuple(TableRow(tuple(Cell(text) for text in row)) for row in rows)
-    return PageTable(tuple(heads), made, title=title, words=words)
+    table_rows = []
+    for row in rows:
+        cells = tuple(Cell(text) for text in row)
+        table_rows.append(TableRow(cells))
+    return PageTable(
+        heads=tuple(heads),
+        rows=tuple(table_rows),
+        title=title,
+        words=words,
+    )

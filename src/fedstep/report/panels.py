@@ -23,7 +23,7 @@ SETTLED = 0.1  # the first rounds of a curve of the metric do not set the scale
 class CostAxis:
     """What is spent: the word for it in a title, the name of the axis, and its values."""
 
-    word: str
+    word: str  # in "Training loss by cost"
     label: str
     values: Column
 
@@ -76,9 +76,9 @@ def metric_charts(groups: Sequence[Group]) -> list[Chart]:
 
 def loss_charts(groups: Sequence[Group]) -> list[Chart]:
     """Loss over all clients, or on their batches where it is all there is; then on test data."""
-    over_clients = drawable_charts(
-        _train_loss_chart(groups, axis) for axis in (ROUNDS, GRADIENTS, TRAFFIC)
-    )
+    axes = (ROUNDS, GRADIENTS, TRAFFIC)
+    candidates = [_train_loss_chart(groups, axis) for axis in axes]
+    over_clients = drawable_charts(candidates)
     # The clients' own batches tell less, and only of those who took part: a stand-in.
     if not over_clients:
         over_clients = drawable_charts([_batch_loss_chart(groups)])
@@ -87,6 +87,7 @@ def loss_charts(groups: Sequence[Group]) -> list[Chart]:
 
 def step_charts(groups: Sequence[Group]) -> list[Chart]:
     """Accepted steps and trials by round: Figure 4 of the paper."""
+    # A fixed step would be a straight line at a number that everybody knows.
     searching = [m for m in members(groups) if curves.searches(m.group)]
     trials = curves.run_column("trials")
     steps_note = (
@@ -118,6 +119,7 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
     metric = primary_metric(groups)
     points = ""
     worse = "above"
+    # Differences of shares are points; per cent would be of the other share.
     if metric.percent:
         points = ", points"
     if metric.higher_is_better:
@@ -244,7 +246,9 @@ def _batch_loss_chart(groups: Sequence[Group]) -> Chart:
 
 
 def _jump_dots(member: Member, metric: MetricInfo) -> Series:
-    moves = [move for run in member.group.runs for move in jumps(run, metric)]
+    moves: list[tuple[float, float]] = []
+    for run in member.group.runs:
+        moves += jumps(run, metric)
     # Thousands of dots make a page heavy and show no more.
     points = curves.thin(moves)
     return Series(
@@ -257,7 +261,11 @@ def _jump_dots(member: Member, metric: MetricInfo) -> Series:
 
 
 def _bands(groups: Sequence[Group], y: Column, x: Column) -> tuple[Series, ...]:
-    return tuple(m.line(curves.mean_band(m.group, y, x)) for m in members(groups))
+    lines = []
+    for member in members(groups):
+        curve = curves.mean_band(member.group, y, x)
+        lines.append(member.line(curve))
+    return tuple(lines)
 
 
 def drawable_charts(charts: Iterable[Chart]) -> list[Chart]:

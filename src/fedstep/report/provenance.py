@@ -8,7 +8,7 @@ from typing import Any
 from fedstep.analysis.results import Group, Results, primary_metric
 from fedstep.report.metric_text import metric_value, with_unit
 from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
-from fedstep.report.style import line_style
+from fedstep.report.style import LineStyle, line_style
 from fedstep.run.columns import MetricInfo
 from fedstep.study.plan import Study
 
@@ -31,21 +31,50 @@ def facts(results: Results) -> str:
     ]
     # A run of `fit` knows neither the name of its data nor of a partition, and has no scale.
     if fit_settings(results):
-        parts = [setting.model, *parts, f"seed {study.seeds[0]}"]
+        parts = [
+            setting.model,
+            *parts,
+            f"seed {study.seeds[0]}",
+        ]
     else:
-        partition = setting.partition or "natural clients"
-        seeds = f"{len(study.seeds)} seed" + "s" * (len(study.seeds) > 1)
-        parts = [setting.data, setting.model, partition, *parts, seeds, f"scale: {study.scale}"]
-    return " · ".join(part for part in parts if part)
+        parts = [
+            setting.data,
+            setting.model,
+            setting.partition or "natural clients",
+            *parts,
+            _seed_count(study),
+            f"scale: {study.scale}",
+        ]
+    # What no run wrote down is left out.
+    known = [part for part in parts if part]
+    return " · ".join(known)
+
+
+def _seed_count(study: Study) -> str:
+    words = f"{len(study.seeds)} seed"
+    if len(study.seeds) > 1:
+        words += "s"
+    return words
 
 
 def fit_settings(results: Results) -> Mapping[str, Any]:
     """What `fit` wrote of the only run there is; nothing where the results are of a study."""
-    specs = [spec for group in results.groups for spec in group.specs]
+    specs = _all_specs(results)
+    if len(specs) != 1:
+        return {}
     # The runs of a study have its setting; fit was given a model and clients instead.
-    if len(specs) == 1 and "parameters" in specs[0] and "setting" not in specs[0]:
-        return specs[0]
+    only = specs[0]
+    if "parameters" in only and "setting" not in only:
+        return only
     return {}
+
+
+def _all_specs(results: Results) -> list[Mapping[str, Any]]:
+    """What every run wrote about itself."""
+    specs: list[Mapping[str, Any]] = []
+    for group in results.groups:
+        specs += group.specs
+    return specs
 
 
 def command_of(results: Results) -> str:
@@ -58,16 +87,21 @@ def command_of(results: Results) -> str:
 
 def unfinished(results: Results) -> str:
     """Runs that stopped early or never began, in a sentence; nothing for a finished study."""
-    parts = [stop for group in results.groups for stop in _stopped(group)]
-    parts += [f"{label} (not begun)" for label in results.missing]
     # A study can be read while it runs: the page says what it lacks.
+    parts: list[str] = []
+    for group in results.groups:
+        parts += _stopped(group)
+    for label in results.missing:
+        parts.append(f"{label} (not begun)")
     wanted = len(results.study.seeds)
     for group in results.groups:
-        if len(group.seeds) < wanted:
-            parts.append(f"{group.label} ({len(group.seeds)} of {wanted} seeds begun)")
+        begun = len(group.seeds)
+        if begun < wanted:
+            parts.append(f"{group.label} ({begun} of {wanted} seeds begun)")
     if not parts:
         return ""
-    return f"Not finished: {'; '.join(parts)}."
+    listed = "; ".join(parts)
+    return f"Not finished: {listed}."
 
 
 def tuning_section(results: Results) -> Section | None:
@@ -79,17 +113,27 @@ def tuning_section(results: Results) -> Section | None:
     if not rows:
         return None
     total = sum(group.choice.rounds for group in results.groups)
+    seed = results.study.tuning.seed
+    # By test data, and the page says so: it flatters whatever was tuned.
     words = (
-        f"Chosen by test {metric.title} with seed {results.study.tuning.seed}, "
+        f"Chosen by test {metric.title} with seed {seed}, "
         f"which no run of the study uses: this favours the tuned methods. {total:,} rounds in all."
     )
-    heads = ("method", "grid point", with_unit(metric.title, metric), "rounds", "")
+    heads = (
+        "method",
+        "grid point",
+        with_unit(metric.title, metric),
+        "rounds",
+        # Which of them was chosen.
+        "",
+    )
     table = PageTable(heads, tuple(rows), words=True)
     return Section("Tuning", words=words, tables=(table,))
 
 
 def study_command(study: Study) -> str:
     """What to type to make the results again."""
+    # The default is not spelt out.
     if study.scale == "paper":
         return "fedstep run study.toml"
     return f"fedstep run study.toml --scale {study.scale}"
@@ -107,16 +151,21 @@ def fit_command(settings: Mapping[str, Any]) -> str:
     for name in ("rounds", "per_round", "seed"):
         if name in settings:
             arguments.append(f"{name}={settings[name]}")
-    return f"fedstep.fit({', '.join(arguments)})"
+    listed = ", ".join(arguments)
+    return f"fedstep.fit({listed})"
 
 
 def versions(results: Results) -> str:
     """Programs and seeds."""
-    specs = [spec for group in results.groups for spec in group.specs]
     # Runs of one study may have been made on several machines: each set of versions once.
-    programs = dict.fromkeys(_programs(spec["versions"]) for spec in specs if "versions" in spec)
+    programs: list[str] = []
+    for spec in _all_specs(results):
+        if "versions" in spec:
+            text = _programs(spec["versions"])
+            if text not in programs:
+                programs.append(text)
     named = "; ".join(programs) or "unknown"
-    seeds = ", ".join(map(str, results.study.seeds))
+    seeds = ", ".join(str(seed) for seed in results.study.seeds)
     # Nothing is tuned in a run of `fit`.
     if fit_settings(results):
         return f"{named}. Seed {seeds}."
@@ -128,26 +177,29 @@ def hashes(results: Results) -> Detail:
     rows = []
     for index, group in enumerate(results.groups):
         for seed, spec in zip(group.seeds, group.specs, strict=True):
+            digest = str(spec.get("digest", "-"))
             partition = str(spec.get("partition", "-"))
             cells = (
                 Cell(group.label),
                 Cell(str(seed)),
-                Cell(str(spec.get("digest", "-")), code=True),
+                Cell(digest, code=True),
                 # Sixteen digits tell partitions apart; whole hashes would not fit a page.
                 Cell(partition[:16], code=True),
                 Cell(group.choice.spec, code=True),
             )
             rows.append(TableRow(cells, line_style(index)))
     heads = ("method", "seed", "run", "partition", "spec")
-    return Detail("Runs and their hashes", PageTable(heads, tuple(rows), words=True))
+    table = PageTable(heads, tuple(rows), words=True)
+    return Detail("Runs and their hashes", table)
 
 
 def _size(results: Results) -> str:
     """Clients and samples, as the first run that knows them tells."""
-    for group in results.groups:
-        for spec in group.specs:
-            if "clients" in spec:
-                return f"{spec['clients']:,} clients, {spec['samples']:,} samples"
+    for spec in _all_specs(results):
+        if "clients" in spec:
+            clients = f"{spec['clients']:,} clients"
+            samples = f"{spec['samples']:,} samples"
+            return f"{clients}, {samples}"
     return ""
 
 
@@ -155,13 +207,17 @@ def _stopped(group: Group) -> list[str]:
     stops = []
     for seed, run in zip(group.seeds, group.runs, strict=True):
         if seed in group.unfinished:
-            stops.append(f"{group.label} seed {seed} (round {run.rows[-1]['round']})")
+            last_round = run.rows[-1]["round"]
+            stops.append(f"{group.label} seed {seed} (round {last_round})")
     return stops
 
 
 def _tuning_rows(group: Group, index: int, metric: MetricInfo) -> list[TableRow]:
     rows: list[TableRow] = []
     scores = group.choice.scores
+    # The method is named in the first of its rows only.
+    method = Cell(group.label)
+    style: LineStyle | None = line_style(index)
     for spec, score in scores.items():
         chosen = spec == group.choice.spec
         score_text = "diverged"
@@ -169,19 +225,22 @@ def _tuning_rows(group: Group, index: int, metric: MetricInfo) -> list[TableRow]
             score_text = metric_value(score, metric)
         # The choice knows what all its grid points cost together, and each ran as long.
         rounds = group.choice.rounds // len(scores)
-        cells = [
+        mark = ""
+        if chosen:
+            mark = "chosen"
+        cells = (
+            method,
             Cell(spec, code=True, strong=chosen),
             Cell(score_text, strong=chosen),
             Cell(f"{rounds:,}", strong=chosen),
-            Cell("chosen" * chosen),
-        ]
-        # The method is named in the first of its rows only.
-        if rows:
-            rows.append(TableRow((Cell(""), *cells)))
-        else:
-            rows.append(TableRow((Cell(group.label), *cells), line_style(index)))
+            Cell(mark),
+        )
+        rows.append(TableRow(cells, style))
+        method = Cell("")
+        style = None
     return rows
 
 
 def _programs(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
+    named = [f"{name} {version}" for name, version in versions.items()]
+    return ", ".join(named)

@@ -20,7 +20,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render(page: Page) -> str:
     """The whole document."""
-    return _environment().get_template("page.html").render(page=page, colours=COLOURS)
+    template = _environment().get_template("page.html")
+    return template.render(page=page, colours=COLOURS)
 
 
 def write_page(path: Path, page: Page) -> Path:
@@ -66,8 +67,10 @@ def _csv_link(figure: Figure) -> str:
 
 
 def _file_name(title: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-    return f"{words or 'figure'}.csv"
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower())
+    # A title in another script has no letter left.
+    stem = words.strip("-") or "figure"
+    return f"{stem}.csv"
 
 
 def _whole(head: str) -> str:

@@ -54,12 +54,24 @@ def write_report(
     settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the page of one or several runs and return its absolute path."""
-    return write_page(path, runs_page(title, runs, lead, command, settings or {}))
+    page = runs_page(
+        title,
+        runs,
+        lead=lead,
+        command=command,
+        settings=settings,
+    )
+    return write_page(path, page)
 
 
-def write_study_report(path: Path, results: Results, extra: Sequence[Figure] = ()) -> Path:
+def write_study_report(
+    path: Path,
+    results: Results,
+    extra: Sequence[Figure] = (),
+) -> Path:
     """Write the page of a study and return its absolute path."""
-    return write_page(path, study_page(results, compare(results), extra))
+    page = study_page(results, compare(results), extra)
+    return write_page(path, page)
 
 
 def runs_page(
@@ -71,6 +83,7 @@ def runs_page(
 ) -> Page:
     """Runs of which nothing is known but their rows: each is a method with one seed."""
     groups = [Group.alone(run) for run in runs]
+    # The longest run: an interrupted one must not shorten the others.
     rounds = max((len(run.rows) for run in runs), default=0)
     details: tuple[Detail, ...] = ()
     if settings:
@@ -85,7 +98,11 @@ def runs_page(
     )
 
 
-def study_page(results: Results, comparison: Comparison, extra: Sequence[Figure] = ()) -> Page:
+def study_page(
+    results: Results,
+    comparison: Comparison,
+    extra: Sequence[Figure] = (),
+) -> Page:
     """A study; `extra` holds further figures, such as a map of the clients' labels."""
     sections = []
     if extra:
@@ -93,16 +110,21 @@ def study_page(results: Results, comparison: Comparison, extra: Sequence[Figure]
     tuned = tuning_section(results)
     if tuned:
         sections.append(tuned)
+    study = results.study
     return _page(
-        title=results.study.title,
+        title=study.title,
         groups=results.groups,
         comparison=comparison,
-        texts=(results.study.text.strip(), facts(results)),
+        texts=(study.text.strip(), facts(results)),
         warning=unfinished(results),
         sections=sections,
         command=command_of(results),
         made=versions(results),
-        details=(hashes(results), _settings(asdict(results.study.setting))),
+        # Folded: they are for whoever doubts a number, and long.
+        details=(
+            hashes(results),
+            _settings(asdict(study.setting)),
+        ),
     )
 
 
@@ -141,28 +163,32 @@ def _page(
 
 
 def _result_sections(
-    groups: Sequence[Group], comparison: Comparison, opening: Chart | None
+    groups: Sequence[Group],
+    comparison: Comparison,
+    opening: Chart | None,
 ) -> list[Section]:
     over_seeds = ""
     if any(len(group.runs) > 1 for group in groups):
         over_seeds = "Lines are means over seeds, bands one standard deviation."
+    # In the order of a reader's questions: who is better, by how much, and why.
     sections = [
         _chart_section(
             comparison.metric.title.capitalize(),
             panels.metric_charts(groups),
-            over_seeds,
-            opening,
+            words=over_seeds,
+            opening=opening,
         ),
         Section(
             title="In numbers",
             tables=_tables(comparison),
             notes=tuple(comparison_notes(comparison)),
         ),
-        _chart_section("Loss", panels.loss_charts(groups), "", opening),
+        _chart_section("Loss", panels.loss_charts(groups), opening=opening),
         _chart_section("Steps of the clients", panels.step_charts(groups)),
         _chart_section("Step of the server", panels.server_charts(groups)),
         _chart_section("Sensitivity", sensitivity_charts(comparison)),
     ]
+    # Methods with a fixed step have no searches to show: no heading over nothing.
     return [section for section in sections if section.figures or section.tables]
 
 
@@ -175,7 +201,8 @@ def _chart_section(
     """The chart that opens the page is not shown twice."""
     # Compared by value: the chart is made anew by whoever lists the charts of a section.
     others = [chart for chart in charts if chart != opening]
-    return Section(title, words=words, figures=tuple(map(figure, others)))
+    figures = tuple(figure(chart) for chart in others)
+    return Section(title, words=words, figures=figures)
 
 
 def _tables(comparison: Comparison) -> tuple[PageTable, ...]:
@@ -183,17 +210,23 @@ def _tables(comparison: Comparison) -> tuple[PageTable, ...]:
     if len(comparison.methods) > 1:
         return tuple(_comparison_table(grid) for grid in grids)
     # Four tables of one row each are read more easily as one of two columns.
-    pairs = [pair for grid in grids for pair in zip(grid.heads[1:], grid.rows[0][1:], strict=True)]
+    pairs: list[tuple[str, str]] = []
+    for grid in grids:
+        # Without the first, the method's name: it is the title of the page.
+        heads = grid.heads[1:]
+        cells = grid.rows[0][1:]
+        pairs += zip(heads, cells, strict=True)
     return (word_table((), pairs, words=True),)
 
 
 def _comparison_table(grid: Grid) -> PageTable:
-    rows = [
-        TableRow(tuple(Cell(text) for text in row), line_style(index))
-        for index, row in enumerate(grid.rows)
-    ]
+    rows = []
+    for index, row in enumerate(grid.rows):
+        cells = tuple(Cell(text) for text in row)
+        rows.append(TableRow(cells, line_style(index)))
     return PageTable(grid.heads, tuple(rows), title=grid.title)
 
 
 def _settings(settings: Mapping[str, Any]) -> Detail:
-    return Detail("Settings", text=json.dumps(plain(settings), indent=1))
+    text = json.dumps(plain(settings), indent=1)
+    return Detail("Settings", text=text)

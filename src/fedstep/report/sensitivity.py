@@ -23,27 +23,33 @@ def sensitivity_charts(comparison: Comparison) -> list[Chart]:
     scale = 1
     if metric.percent:
         scale = 100
-    scores = _against(
-        comparison,
-        parameter,
-        lambda method: Spread(scale * method.score.mean, scale * method.score.std),
-    )
-    trials = _against(comparison, parameter, lambda method: Spread(method.trials, math.nan))
+
+    def score(method: MethodSummary) -> Spread:
+        return Spread(
+            mean=scale * method.score.mean,
+            std=scale * method.score.std,
+        )
+
+    def trials(method: MethodSummary) -> Spread:
+        # A mean over all rounds and seeds: there is no deviation to draw a band of.
+        return Spread(method.trials, math.nan)
+
     return drawable_charts(
         [
             Chart(
                 title=f"{metric.title.capitalize()} against {parameter}",
                 x_label=parameter,
                 y_label=axis_label(metric),
-                series=scores,
+                series=_against(comparison, parameter, score),
                 note="Band: one deviation over seeds.",
+                # A line is a family here, not one of the methods of the page's legend.
                 keys=True,
             ),
             Chart(
                 title=f"Trials a step against {parameter}",
                 x_label=parameter,
                 y_label="trials",
-                series=trials,
+                series=_against(comparison, parameter, trials),
                 keys=True,
             ),
         ]
@@ -73,18 +79,18 @@ def _against(
         families.setdefault(method.family, []).append(method)
     lines = []
     for index, (name, methods) in enumerate(families.items()):
+        # By value: the study's file may list them in any order, and a line must not go back.
         ordered = sorted(methods, key=lambda method: method.varied[parameter])
         spreads = [score(method) for method in ordered]
-        lines.append(
-            Series(
-                name=name,
-                x=[method.varied[parameter] for method in ordered],
-                y=[s.mean for s in spreads],
-                style=line_style(index),
-                band=Band(
-                    [s.mean - s.std for s in spreads],
-                    [s.mean + s.std for s in spreads],
-                ),
-            )
+        line = Series(
+            name=name,
+            x=[method.varied[parameter] for method in ordered],
+            y=[s.mean for s in spreads],
+            style=line_style(index),
+            band=Band(
+                low=[s.mean - s.std for s in spreads],
+                high=[s.mean + s.std for s in spreads],
+            ),
         )
+        lines.append(line)
     return tuple(lines)

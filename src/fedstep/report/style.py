@@ -36,7 +36,7 @@ MARKERS = (
 class LineStyle:
     """A colour of the style sheet, the dashes of the line and the outline of its marker."""
 
-    colour: int
+    colour: int  # its place in COLOURS: the style sheet has a class for each
     dash: str
     marker: str
 

@@ -16,7 +16,7 @@ from fedstep.report.style import LineStyle
 
 MARKED = 7  # markers along a line
 CROWD = 6  # lines; the bands of more would hide them
-
+BESIDE = 5  # pixels around the plot, so that markers at its edge are whole
 
 PANEL = Frame()
 
@@ -31,9 +31,11 @@ def draw_wide(chart: Chart) -> str:
     named = [line for line in chart.series if not line.faint]
     # A single line is named by the title of the page.
     if len(named) < 2:
-        return _svg(chart, Frame(width=1100, height=430, right=20), named=())
+        bare = Frame(width=1100, height=430, right=20)
+        return _svg(chart, bare, named=())
     room = room_for_names(named)
-    return _svg(chart, Frame(width=1100, height=430, right=room), named)
+    frame = Frame(width=1100, height=430, right=room)
+    return _svg(chart, frame, named)
 
 
 def swatch(style: LineStyle) -> str:
@@ -45,6 +47,7 @@ def swatch(style: LineStyle) -> str:
         _markers(style, [middle]),
         class_=f"key c{style.colour}",
         viewBox="0 0 34 12",
+        # The name stands beside it: a screen reader would read nothing useful here.
         aria_hidden="true",
     )
 
@@ -76,10 +79,20 @@ def _axes(chart: Chart, frame: Frame) -> Axes:
         begin = int(chart.settled * len(line.y))
         for values in line.heights:
             y_values += values[begin:]
-    return Axes(
-        x=Axis.over(x_values, frame.left, frame.plot_right, chart.log_x),
-        y=Axis.over(y_values, frame.plot_bottom, frame.top, chart.log_y),
+    x_axis = Axis.over(
+        x_values,
+        first=frame.left,
+        last=frame.plot_right,
+        log=chart.log_x,
     )
+    y_axis = Axis.over(
+        y_values,
+        # Pixels are counted from the top: the smallest value has the largest.
+        first=frame.plot_bottom,
+        last=frame.top,
+        log=chart.log_y,
+    )
+    return Axes(x_axis, y_axis)
 
 
 def _grid(axes: Axes, frame: Frame) -> list[str]:
@@ -88,14 +101,31 @@ def _grid(axes: Axes, frame: Frame) -> list[str]:
     for tick in axes.y.ticks():
         y = axes.y.at(tick)
         across = f"M{frame.left} {y:.1f}H{frame.plot_right}"
-        parts.append(element("path", class_="grid", d=across))
-        parts.append(_text(tick_text(tick), frame.left - 6, y + 3.5, anchor="end"))
+        number = _text(
+            tick_text(tick),
+            frame.left - 6,
+            # Letters stand on their y: lower by a third of them, the line meets the middle.
+            y + 3.5,
+            anchor="end",
+        )
+        parts.append(_grid_line(across))
+        parts.append(number)
     for tick in axes.x.ticks():
         x = axes.x.at(tick)
         upright = f"M{x:.1f} {frame.top}V{frame.plot_bottom}"
-        parts.append(element("path", class_="grid", d=upright))
-        parts.append(_text(tick_text(tick), x, frame.plot_bottom + 17))
+        number = _text(
+            tick_text(tick),
+            x,
+            frame.plot_bottom + 17,
+            anchor="middle",
+        )
+        parts.append(_grid_line(upright))
+        parts.append(number)
     return parts
+
+
+def _grid_line(moves: str) -> str:
+    return element("path", class_="grid", d=moves)
 
 
 def _axis_names(chart: Chart, frame: Frame) -> list[str]:
@@ -122,19 +152,32 @@ def _axis_names(chart: Chart, frame: Frame) -> list[str]:
     ]
 
 
-def _text(words: str, x: float, y: float, anchor: str = "middle") -> str:
-    return words_in("text", words, x=x, y=y, text_anchor=anchor)
+def _text(
+    words: str,
+    x: float,
+    y: float,
+    anchor: str,
+) -> str:
+    return words_in(
+        "text",
+        words,
+        x=x,
+        y=y,
+        text_anchor=anchor,
+    )
 
 
 def _plot(chart: Chart, axes: Axes, frame: Frame) -> str:
     """The lines, cut off at the frame."""
     # An svg element of their own cuts them off. A clip path would need a name, and names of two
     # charts of a page must not be the same.
-    x = frame.left - 5
-    y = frame.top - 5
-    width = frame.plot_right - frame.left + 10
-    height = frame.plot_bottom - frame.top + 10
-    lines = [_series(line, place, axes) for place, line in enumerate(chart.series)]
+    x = frame.left - BESIDE
+    y = frame.top - BESIDE
+    width = frame.plot_right - frame.left + 2 * BESIDE
+    height = frame.plot_bottom - frame.top + 2 * BESIDE
+    lines = []
+    for place, line in enumerate(chart.series):
+        lines.append(_series(line, place, axes))
     return element(
         "svg",
         *lines,
@@ -150,34 +193,55 @@ def _plot(chart: Chart, axes: Axes, frame: Frame) -> str:
 def _series(line: Series, place: int, axes: Axes) -> str:
     points = axes.points(line.x, line.y)
     parts = [words_in("title", line.name)]
+    # The band first: what comes later lies above.
     if line.band:
         parts.append(_band(line.band, line.x, axes))
     if line.dots:
-        parts.append(_markers(line.style, points, kind="mark dots"))
+        dots = _markers(line.style, points, kind="mark dots")
+        parts.append(dots)
     else:
-        parts.append(_line_path(_pen(points), line.style))
+        path = _line_path(_pen(points), line.style)
+        parts.append(path)
     # A faint line goes with another one that has the markers already.
     if not line.dots and not line.faint:
-        parts.append(_markers(line.style, _marked(points, place)))
+        few = _marked(points, place)
+        parts.append(_markers(line.style, few))
     kind = f"series c{line.style.colour}"
     if line.faint:
         kind += " faint"
-    return element("g", *parts, class_=kind, data_name=line.name)
+    return element(
+        "g",
+        *parts,
+        class_=kind,
+        # The page's script finds the lines of a method by it.
+        data_name=line.name,
+    )
 
 
 def _line_path(moves: str, style: LineStyle) -> str:
-    return element("path", class_="line", stroke_dasharray=style.dash, d=moves)
+    return element(
+        "path",
+        class_="line",
+        stroke_dasharray=style.dash,
+        d=moves,
+    )
 
 
 def _band(band: Band, x: Sequence[float], axes: Axes) -> str:
     low = axes.points(x, band.low)
     high = axes.points(x, band.high)
     # A band needs both of its ends: where one is missing it goes on at the next place with both.
-    places = [k for k in range(len(low)) if low[k].shown and high[k].shown]
-    if len(places) < 2:
+    there = []
+    back = []
+    for lower, upper in zip(low, high, strict=True):
+        if lower.shown and upper.shown:
+            there.append(str(upper))
+            back.append(str(lower))
+    # One place has no area.
+    if len(there) < 2:
         return ""
-    there = [str(high[k]) for k in places]
-    back = [str(low[k]) for k in reversed(places)]
+    # Along the upper end and home along the lower one.
+    back.reverse()
     outline = "L".join(there + back)
     return element("path", class_="band", d=f"M{outline}Z")
 
@@ -185,7 +249,7 @@ def _band(band: Band, x: Sequence[float], axes: Axes) -> str:
 def _pen(points: Sequence[Point]) -> str:
     """The moves of a pen that is lifted where a value is missing."""
     moves = ""
-    command = "M"
+    command = "M"  # lifted; L draws
     for point in points:
         if point.shown:
             moves += f"{command}{point}"
@@ -203,11 +267,17 @@ def _marked(points: Sequence[Point], place: int) -> list[Point]:
     # Other points for each line: the markers of lines that coincide do not cover each other.
     shift = (place % 4) / 4
     every = (len(shown) - 1) / MARKED
-    chosen = {round((k + shift) * every) for k in range(MARKED + 1)}
-    return [shown[k] for k in sorted(chosen) if k < len(shown)]
+    marked = []
+    for k in range(MARKED + 1):
+        place_in_line = round((k + shift) * every)
+        # A short line has fewer points than markers, and a shifted one may end too early.
+        if place_in_line < len(shown) and place_in_line not in marked:
+            marked.append(place_in_line)
+    return [shown[k] for k in marked]
 
 
 def _markers(style: LineStyle, points: Sequence[Point], kind: str = "mark") -> str:
+    # One path for all: hundreds of dots are one element.
     outlines = ""
     for point in points:
         if point.shown:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, isnan
+from math import isnan
 from textwrap import fill
 
 from rich.table import Table
@@ -15,6 +14,14 @@ from fedstep.analysis.compare import Comparison
 from fedstep.analysis.grid import Grid
 from fedstep.analysis.statistics import Spread
 from fedstep.analysis.summary import MethodSummary
+from fedstep.report.method_text import (
+    count_text,
+    failed_text,
+    p_value_text,
+    published_text,
+    seeds_text,
+    trials_text,
+)
 from fedstep.report.metric_text import (
     NONE,
     REFERENCE,
@@ -48,9 +55,10 @@ def comparison_grids(comparison: Comparison) -> list[Grid]:
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What the columns mean."""
-    pairs = max(
-        (line.difference.pairs for line in comparison.methods if line.difference), default=0
-    )
+    pairs = 0
+    for line in comparison.methods:
+        if line.difference:
+            pairs = max(pairs, line.difference.pairs)
     title = comparison.metric.title
     bound = "at most"
     if comparison.metric.higher_is_better:
@@ -58,8 +66,10 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     final = f"{title} is the mean of the last tenth of the evaluated rounds."
     if any(line.seeds > 1 for line in comparison.methods):
         final = f"Mean ± sample standard deviation over seeds; {final}"
+    # Not capitalize(), which would make small letters of the others.
+    sentence = final[0].upper() + final[1:]
     notes = [
-        final[0].upper() + final[1:],
+        sentence,
         f"Spread by round: standard deviation of the {title} "
         "over the last quarter of the evaluated rounds of a run.",
         f"Costs: to the first evaluated round with {bound} {_target(comparison)} "
@@ -69,9 +79,11 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         "All rounds: tuning and one run.",
     ]
     if pairs > 1:
+        # Two of all ways to flip the signs are as far from 0 as the strongest result.
+        smallest_p = 2 / 2**pairs
         notes.append(
             f"Difference to {comparison.reference}: mean over paired seeds with a 95 % t-interval; "
-            f"p: exact sign-flip test, at least {2 / 2**pairs:.3g} with {pairs} seeds, "
+            f"p: exact sign-flip test, at least {smallest_p:.3g} with {pairs} seeds, "
             "not corrected for several comparisons."
         )
     if any(line.published for line in comparison.methods):
@@ -88,12 +100,19 @@ def markdown(comparison: Comparison) -> str:
     """For a README: the tables and their notes."""
     lines = []
     for grid in comparison_grids(comparison):
-        rule = ["---", *("---:" for _ in grid.heads[1:])]
-        lines += [f"**{grid.title}**", ""]
-        lines += [_barred(cells) for cells in (grid.heads, rule, *grid.rows)]
+        # Names to the left, numbers to the right.
+        numbers = len(grid.heads) - 1
+        rule = ["---"] + ["---:"] * numbers
+        lines.append(f"**{grid.title}**")
+        # Without an empty line Markdown takes the table for a paragraph.
         lines.append("")
-    lines += [f"- {note}" for note in comparison_notes(comparison)]
-    return "\n".join(lines) + "\n"
+        for cells in (grid.heads, rule, *grid.rows):
+            lines.append(_barred(cells))
+        lines.append("")
+    for note in comparison_notes(comparison):
+        lines.append(f"- {note}")
+    text = "\n".join(lines)
+    return text + "\n"
 
 
 def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
@@ -103,7 +122,8 @@ def spread(values: Spread, scale: float = 1.0, digits: int = 2) -> str:
     mean = f"{scale * values.mean:.{digits}f}"
     if isnan(values.std):
         return mean
-    return f"{mean} ± {scale * values.std:.{digits}f}"
+    deviation = f"{scale * values.std:.{digits}f}"
+    return f"{mean} ± {deviation}"
 
 
 def _rich_table(grid: Grid) -> Table:
@@ -117,14 +137,17 @@ def _rich_table(grid: Grid) -> Table:
     for place, head in enumerate(grid.heads):
         widest_cell = max(len(row[place]) for row in grid.rows)
         widest_word = max(len(word) for word in head.split())
-        # A head wider than its cells breaks between words. Text: labels may hold square brackets.
-        wrapped = Text(fill(printable(head), max(widest_cell, widest_word)))
+        # A head wider than its cells breaks between words.
+        width = max(widest_cell, widest_word)
+        # Text: labels may hold square brackets, which rich would take for its own.
+        wrapped = Text(fill(printable(head), width))
         if place == 0:
             table.add_column(wrapped, justify="left", no_wrap=True)
         else:
             table.add_column(wrapped, justify="right")
     for row in grid.rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        cells = [Text(printable(cell)) for cell in row]
+        table.add_row(*cells)
     return table
 
 
@@ -132,33 +155,50 @@ def _reached(comparison: Comparison) -> list[TableColumn]:
     lines = comparison.methods
     metric = comparison.metric
     loss_known = any(not isnan(line.train_loss.mean) for line in lines)
-    keys = dict.fromkeys(key for line in lines for key in line.published)
+    published = []
+    for key in _published_keys(lines):
+        head = f"published {key.replace('_', ' ')}"
+        published.append(TableColumn(head, published_text(key)))
 
     def loss(line: MethodSummary) -> str:
         # A dash would say that nothing was measured.
         if loss_known and isnan(line.train_loss.mean):
             return "not finite"
-        return spread(line.train_loss, 1, 3)
+        return spread(line.train_loss, scale=1, digits=3)
 
     return [
-        TableColumn("seeds", _seeds),
+        TableColumn("seeds", seeds_text),
         TableColumn(
             with_unit(metric.title, metric),
             lambda line: metric_spread(line.score, metric),
         ),
         TableColumn("training loss", loss),
-        *(TableColumn(f"published {key.replace('_', ' ')}", _published(key)) for key in keys),
+        *published,
     ]
 
 
+def _published_keys(lines: Sequence[MethodSummary]) -> list[str]:
+    """In the order in which the study's file names them."""
+    keys: list[str] = []
+    for line in lines:
+        for key in line.published:
+            if key not in keys:
+                keys.append(key)
+    return keys
+
+
 def _sure(comparison: Comparison) -> list[TableColumn]:
+    metric = comparison.metric
     return [
         TableColumn(
             f"difference to {comparison.reference} [95 %]",
-            lambda line: metric_gap(line.difference, comparison.metric),
+            lambda line: metric_gap(line.difference, metric),
         ),
-        TableColumn("p", _p_value),
-        TableColumn("spread by round", lambda line: metric_value(line.swing, comparison.metric)),
+        TableColumn("p", p_value_text),
+        TableColumn(
+            "spread by round",
+            lambda line: metric_value(line.swing, metric),
+        ),
     ]
 
 
@@ -168,8 +208,15 @@ def _other(metric: MetricInfo) -> list[TableColumn]:
             with_unit("last iterate", metric),
             lambda line: metric_spread(line.last, metric),
         ),
-        TableColumn(with_unit("best", metric), lambda line: metric_spread(line.best, metric)),
-        TableColumn("best round", lambda line: _count(line.best_round)),
+        # The best round is chosen by the test data: it stands beside the final value, not for it.
+        TableColumn(
+            with_unit("best", metric),
+            lambda line: metric_spread(line.best, metric),
+        ),
+        TableColumn(
+            "best round",
+            lambda line: count_text(line.best_round),
+        ),
         TableColumn(
             with_unit("held-out clients", metric),
             lambda line: metric_spread(line.heldout, metric),
@@ -179,10 +226,17 @@ def _other(metric: MetricInfo) -> list[TableColumn]:
 
 def _cost(comparison: Comparison) -> list[TableColumn]:
     columns = [
-        TableColumn("trials a step", _trials),
-        TableColumn("failed", _failed),
-        TableColumn("tuning rounds", lambda line: f"{line.tuning_rounds:,}"),
-        TableColumn("all rounds", lambda line: f"{line.total_rounds:,}"),
+        TableColumn("trials a step", trials_text),
+        TableColumn("failed", failed_text),
+        # Tuning is part of the price: a method that needs none has spent less.
+        TableColumn(
+            "tuning rounds",
+            lambda line: f"{line.tuning_rounds:,}",
+        ),
+        TableColumn(
+            "all rounds",
+            lambda line: f"{line.total_rounds:,}",
+        ),
     ]
     # Without a score there is no target to reach.
     if isnan(comparison.target):
@@ -190,11 +244,20 @@ def _cost(comparison: Comparison) -> list[TableColumn]:
     return [
         TableColumn(
             f"rounds to {_target(comparison)}",
-            lambda line: _count(line.reach.rounds),
+            lambda line: count_text(line.reach.rounds),
         ),
-        TableColumn("gradients", lambda line: _count(line.reach.gradients)),
-        TableColumn("MB", lambda line: _count(line.reach.megabytes)),
-        TableColumn("got there", lambda line: f"{line.reached} of {line.seeds}"),
+        TableColumn(
+            "gradients",
+            lambda line: count_text(line.reach.gradients),
+        ),
+        TableColumn(
+            "MB",
+            lambda line: count_text(line.reach.megabytes),
+        ),
+        TableColumn(
+            "got there",
+            lambda line: f"{line.reached} of {line.seeds}",
+        ),
         *columns,
     ]
 
@@ -214,53 +277,13 @@ def _grid(comparison: Comparison, title: str, columns: Sequence[TableColumn]) ->
 
 
 def _target(comparison: Comparison) -> str:
-    return with_unit(metric_value(comparison.target, comparison.metric), comparison.metric)
-
-
-def _seeds(line: MethodSummary) -> str:
-    if line.unfinished:
-        return f"{line.seeds}, {line.unfinished} unfinished"
-    return str(line.seeds)
-
-
-def _p_value(line: MethodSummary) -> str:
-    # One pair has two ways to be signed, both as far from 0: its p says nothing.
-    if line.difference is None or line.difference.pairs < 2 or isnan(line.difference.p):
-        return NONE
-    return f"{line.difference.p:.3g}"
-
-
-def _published(key: str) -> Callable[[MethodSummary], str]:
-    def cell(line: MethodSummary) -> str:
-        values = line.published.get(key, ())
-        return " ± ".join(f"{value:g}" for value in values) or NONE
-
-    return cell
-
-
-def _trials(line: MethodSummary) -> str:
-    if not line.trials:
-        return NONE
-    return f"{line.trials:.2f}"
-
-
-def _failed(line: MethodSummary) -> str:
-    if not line.trials:
-        return NONE
-    return f"{line.failed:,.0f}"
-
-
-def _count(value: float) -> str:
-    if isnan(value):
-        return NONE
-    if value == inf:
-        return "never"
-    if value >= 10 or value == math.floor(value):
-        return f"{value:,.0f}"
-    return f"{value:.2g}"
+    metric = comparison.metric
+    value = metric_value(comparison.target, metric)
+    return with_unit(value, metric)
 
 
 def _barred(cells: Sequence[str]) -> str:
     # A bar inside a label would begin a new cell.
     escaped = [cell.replace("|", "\\|") for cell in cells]
-    return "| " + " | ".join(escaped) + " |"
+    joined = " | ".join(escaped)
+    return f"| {joined} |"

@@ -20,6 +20,7 @@ from fedstep.report.style import line_style
 from fedstep.run.files import write_json
 from fedstep.study.plan import Study
 
+# The page's legend has them in this order, and the chart their looks.
 LINES = ("measured", "proved bound", "printed bound")
 
 
@@ -50,9 +51,15 @@ def theory_page(title: str, findings: Sequence[Finding]) -> Page:
 
 
 def _section(finding: Finding) -> Section:
-    tables = [
-        word_table(g.heads, g.rows, words=True, title=g.title) for g in finding_grids(finding)
-    ]
+    tables = []
+    for grid in finding_grids(finding):
+        table = word_table(
+            grid.heads,
+            grid.rows,
+            words=True,
+            title=grid.title,
+        )
+        tables.append(table)
     chart = _gap_chart(finding)
     figures: tuple[Figure, ...] = ()
     if chart is not None:
@@ -73,11 +80,27 @@ def _gap_chart(finding: Finding) -> Chart | None:
     setup = finding.covered
     if setup is None or measured.best is None:
         return None
-    smallest = bounds.smallest_step(measured.L, setup.c, setup.start, setup.shrink)
+    smallest = bounds.smallest_step(
+        measured.L,
+        setup.c,
+        setup.start,
+        setup.shrink,
+    )
     c_left = bounds.reduced_c(setup.c, measured.noise, setup.max_step)
+    # From 1: the bounds divide by the number of rounds.
     rounds = list(range(1, measured.rounds + 1))
     gap = [value - measured.best.value for value in measured.curve.f_mean[1:]]
-    proved = [bounds.convex(setup.c, setup.eta_g, smallest, t, measured.D2) for t in rounds]
+    proved = [
+        bounds.convex(
+            setup.c,
+            setup.eta_g,
+            smallest,
+            t,
+            measured.D2,
+        )
+        for t in rounds
+    ]
+    # As the paper prints it, which is false for c near 1: the chart shows both.
     printed = [
         bounds.printed_convex(
             c_left,
@@ -90,12 +113,17 @@ def _gap_chart(finding: Finding) -> Chart | None:
         )
         for t in rounds
     ]
-    lines = [
-        Series(name, rounds, values, line_style(index))
-        for index, (name, values) in enumerate(zip(LINES, (gap, proved, printed), strict=True))
+    lines = []
+    for index, values in enumerate((gap, proved, printed)):
         # The axis is logarithmic: a bound that is nowhere positive has no place on it.
-        if any(isfinite(value) and value > 0 for value in values)
-    ]
+        if any(isfinite(value) and value > 0 for value in values):
+            line = Series(
+                name=LINES[index],
+                x=rounds,
+                y=values,
+                style=line_style(index),
+            )
+            lines.append(line)
     return Chart(
         title="f at the mean of the iterates, less f*",
         x_label="round",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from fedstep.analysis.compare import Comparison
+from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 from fedstep.report.metric_text import metric_gap, metric_spread, metric_value, with_unit
 from fedstep.run.columns import MetricInfo
@@ -14,11 +15,17 @@ from fedstep.run.columns import MetricInfo
 def verdict(comparison: Comparison) -> str:
     """Who came first, how far ahead of the next, and who never got to the target."""
     metric = comparison.metric
-    scored = [method for method in comparison.methods if not isnan(method.score.mean)]
+    scored = []
+    for method in comparison.methods:
+        if not isnan(method.score.mean):
+            scored.append(method)
     if not scored:
         return f"No {metric.title} was measured."
     # Best first, whichever way is better.
-    ranked = sorted(scored, key=lambda method: -metric.rank(method.score.mean))
+    ranked = sorted(
+        scored,
+        key=lambda method: -metric.rank(method.score.mean),
+    )
     if len(comparison.methods) == 1:
         return _single(ranked[0], metric)
     sentences = [
@@ -31,8 +38,8 @@ def verdict(comparison: Comparison) -> str:
 
 def _single(method: MethodSummary, metric: MetricInfo) -> str:
     """One method has nothing to be compared with."""
-    score = with_unit(metric_spread(method.score, metric), metric)
-    best = with_unit(metric_spread(method.best, metric), metric)
+    score = _spread_with_unit(method.score, metric)
+    best = _spread_with_unit(method.best, metric)
     return (
         f"{method.label} reached {score} {metric.title} "
         f"(best {best} at round {method.best_round:.0f})."
@@ -43,23 +50,34 @@ def _winner(method: MethodSummary, metric: MetricInfo) -> str:
     extreme = "Lowest"
     if metric.higher_is_better:
         extreme = "Highest"
-    seeds = f"{method.seeds} seed" + "s" * (method.seeds > 1)
-    score = with_unit(metric_spread(method.score, metric), metric)
+    # The number of seeds beside the number they gave: one seed proves little.
+    seeds = f"{method.seeds} seed"
+    if method.seeds > 1:
+        seeds += "s"
+    score = _spread_with_unit(method.score, metric)
     return f"{extreme} {metric.title}: {method.label}, {score} ({seeds})."
 
 
 def _runner_up(ranked: Sequence[MethodSummary], comparison: Comparison) -> list[str]:
     """Nothing where the differences are taken to another method than the best."""
-    nearest = next((method for method in ranked[1:] if method.difference), None)
-    if ranked[0].label != comparison.reference or nearest is None or nearest.difference is None:
+    if ranked[0].label != comparison.reference:
         return []
+    # A method that no seed is shared with has no difference; the one after it may have.
+    for method in ranked[1:]:
+        if method.difference is not None:
+            return _lead(method.label, method.difference, comparison.metric)
+    return []
+
+
+def _lead(nearest: str, difference: Difference, metric: MetricInfo) -> list[str]:
     # Said with its interval: a lead that the seeds cannot tell from none is not a lead.
-    gap = metric_gap(nearest.difference, comparison.metric)
+    gap = metric_gap(difference, metric)
     unit = ""
-    if comparison.metric.percent:
+    # Of two shares: per cent would be of the other share.
+    if metric.percent:
         unit = " points"
-    sentences = [f"Next: {nearest.label}, {gap}{unit}."]
-    if nearest.difference.low <= 0 <= nearest.difference.high:
+    sentences = [f"Next: {nearest}, {gap}{unit}."]
+    if difference.low <= 0 <= difference.high:
         sentences.append("The interval contains 0: these seeds do not tell the two apart.")
     return sentences
 
@@ -69,5 +87,12 @@ def _stragglers(comparison: Comparison) -> list[str]:
     never = [method.label for method in comparison.methods if not method.reached]
     if not never:
         return []
-    target = with_unit(metric_value(comparison.target, comparison.metric), comparison.metric)
-    return [f"Never at {target}: {', '.join(never)}."]
+    metric = comparison.metric
+    target = with_unit(metric_value(comparison.target, metric), metric)
+    names = ", ".join(never)
+    return [f"Never at {target}: {names}."]
+
+
+def _spread_with_unit(values: Spread, metric: MetricInfo) -> str:
+    words = metric_spread(values, metric)
+    return with_unit(words, metric)
