@@ -17,9 +17,9 @@ from fedstep.steps.fixed import Schedule
 
 def fedavg(
     step: float = 0.01,
-    decay: float = 1.0,
+    decay: float = 1.0,  # factor of the step a round, also before the first
     weight_decay: float = 1e-4,
-    clip: float = 10.0,
+    clip: float = 10.0,  # largest norm of a gradient
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedAvg of the programs: clipped SGD with weight decay, weighted mean."""
@@ -61,7 +61,7 @@ def fedprox(
 
 def fedexp(
     step: float = 0.01,
-    eps: float = 1e-3,
+    eps: float = 1e-3,  # a client: it is multiplied by their number
     decay: float = 1.0,
     weight_decay: float = 1e-4,
     clip: float = 10.0,
@@ -74,7 +74,7 @@ def fedexp(
 def fedprox_exp(
     step: float = 0.01,
     mu: float = 0.1,
-    eps: float = 0.0,
+    eps: float = 0.0,  # as in fedexp
     decay: float = 0.998,
     weight_decay: float = 1e-4,
     clip: float = 10.0,
@@ -93,7 +93,7 @@ def fedprox_exp(
 def fedadagrad(
     step: float = 0.1,
     server_step: float = 0.316,
-    eps: float = 0.0316,
+    eps: float = 0.0316,  # as it is: no number of clients in it
     decay: float = 0.998,
     weight_decay: float = 1e-4,
     clip: float = 10.0,

@@ -24,9 +24,9 @@ def fedsls(
     c: float = 0.1,
     start: float = 1.0,
     shrink: float = 0.9,
-    reset: Reset = Grow(2.0, per=500),
+    reset: Reset = Grow(2.0, per=500),  # by 2^(1/500) a step
     trials: int = 100,
-    failure: Failure = Nudge(1e-6),
+    failure: Failure = Nudge(1e-6),  # moves all the same; zoo.fedsls takes no step
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedSLS of the program: the SLS optimiser with its defaults, made anew every round."""
@@ -126,7 +126,7 @@ def fedadamsls(
     c: float = 0.1,
     start: float = 1.0,
     server_step: float = 0.1,
-    eps: float = 0.01,
+    eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
     """Line-search clients under the Adam server of the program: the authors' later fedadamsls."""
     clients = fedsls(c, start)
@@ -137,8 +137,8 @@ def fedadamsls(
 def fedadamexpsls(
     c: float = 0.1,
     start: float = 1.0,
-    eps: float = 1e-3,
-    root_eps: float = 0.01,
+    eps: float = 1e-3,  # of the extrapolation
+    root_eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
     """The same with an extrapolated step along Adam's direction: the later fedadamexpsls."""
     clients = fedsls(c, start)
@@ -152,7 +152,7 @@ def fedadamexpsls(
 
 def delta_sgd(
     start: float = 0.2,
-    amplifier: float = 0.02,
+    amplifier: float = 0.02,  # in the place of the paper's delta, 0.1
     damping: float = 1.0,
     eps: float = 1e-8,
 ) -> Algorithm:

@@ -51,7 +51,8 @@ class Aggregate:
         everyone_once = torch.ones_like(weights)
 
         def total(value: Tensor, weights: Tensor = weights) -> Tensor:
-            weighted = lift(weights, value) * value
+            factors = lift(weights, value)
+            weighted = factors * value
             # where, not the product alone: 0 * NaN would bring a rejected client back
             weighted = torch.where(
                 lift(counted, value),

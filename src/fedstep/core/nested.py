@@ -89,7 +89,8 @@ class NestedState:
     def put(self, rows: Tensor, new: Self) -> Self:
         """With the given rows replaced by `new`; the input is left untouched."""
         before = self.flat()
-        after = put(before, rows, new.flat())
+        replacement = new.flat()
+        after = put(before, rows, replacement)
         return self.of(after)
 
 
