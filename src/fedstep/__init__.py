@@ -21,7 +21,7 @@ _HOMES = {
     "Plan": "data.plan",
     "FunctionModel": "models.function",
     "ModuleModel": "models.module",
-    "to_group_norm": "models.module",
+    "to_group_norm": "models.layers",
     "LineSearch": "steps.search",
     "build": "spec",
 }
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from fedstep.data.federation import Federation as Federation
     from fedstep.data.plan import Plan as Plan
     from fedstep.models.function import FunctionModel as FunctionModel
+    from fedstep.models.layers import to_group_norm as to_group_norm
     from fedstep.models.module import ModuleModel as ModuleModel
-    from fedstep.models.module import to_group_norm as to_group_norm
     from fedstep.spec import build as build
     from fedstep.steps.search import LineSearch as LineSearch
     from fedstep.training import Fit as Fit

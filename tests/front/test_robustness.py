@@ -14,7 +14,8 @@ from torch.nn import functional
 
 import fedstep
 from fedstep.execute import Cohort, Sequential
-from fedstep.models.module import is_linear, per_sample
+from fedstep.models.layers import is_linear
+from fedstep.models.losses import per_sample
 from fedstep.optim import Armijo
 from fedstep.run.evaluate import evaluate
 from fedstep.study.plan import Job, Setting

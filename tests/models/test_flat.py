@@ -11,7 +11,9 @@ from fedstep.core.types import Batch
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
-from fedstep.models.module import ModuleModel, is_linear, to_group_norm
+from fedstep.models.layers import is_linear, to_group_norm
+from fedstep.models.module import ModuleModel
+from fedstep.models.traits import ModelTraits
 from fedstep.run.simulate import Simulation
 
 
@@ -39,7 +41,7 @@ def test_block_equals_its_rows_and_padding_does_not_count():
     data = batch(clients=3, mask=mask)
     x = torch.randn(3, model.dim, generator=torch.Generator().manual_seed(1)).double()
     block = model(x, data).loss
-    assert not model.row_by_row
+    assert model.examined(batch()).traits == ModelTraits(random=False, blocks=True, padding=True)
     rows = torch.stack([model(x[i], data.row(i)).loss for i in range(3)])
     assert torch.allclose(block, rows, rtol=1e-13)
 
@@ -73,7 +75,7 @@ def test_data_dependent_control_flow_runs_row_by_row():
     data = batch(clients=3)
     x = model.init().expand(3, -1)
     block = model(x, data).loss
-    assert model.row_by_row
+    assert not model.examined(batch()).traits.blocks
     assert torch.allclose(block, torch.stack([model(x[i], data.row(i)).loss for i in range(3)]))
 
 

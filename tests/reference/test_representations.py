@@ -15,6 +15,7 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
+from fedstep.models.traits import ModelTraits
 from fedstep.run.simulate import Simulation
 from fedstep.server.sampling import Given
 
@@ -58,6 +59,9 @@ def sgd(net, loss):
             p -= ETA * g
 
 
+ROW_BY_ROW = ModelTraits(random=False, blocks=False, padding=False)
+
+
 def mean_of(nets):
     new = copy.deepcopy(nets[0])
     with torch.no_grad():
@@ -68,7 +72,8 @@ def mean_of(nets):
 
 def walk(algorithm, executor, row_by_row=False):
     model = ModuleModel(network())
-    model.row_by_row = row_by_row
+    if row_by_row:
+        model.traits = ROW_BY_ROW
     task = Task(algorithm, model, Federation.of(data()), Plan(BATCH, K, order=InOrder()))
     simulation = Simulation(task, 3, Given(SCHEDULE), executor)
     return [s.x for s, _ in simulation.run(simulation.begin(len(SCHEDULE)), Store(), len(SCHEDULE))]
@@ -152,7 +157,7 @@ def test_embeddings_of_a_block_are_those_of_its_rows():
         mask,
     )
     together = model(points, block)
-    model.row_by_row = True
+    model.traits = ROW_BY_ROW
     for out in (together, model(points, block)):
         assert out.embedding.shape == (2, 6, 4)
         for i, net in enumerate((network(), network())):

@@ -15,6 +15,8 @@ from fedstep.data.plan import InOrder, Plan
 from fedstep.execute.profiler import Profiler
 from fedstep.models.flat import FlatModel
 
+EXAMPLES = 3  # with one of them as padding two are left, which batch statistics need
+
 
 @dataclass(frozen=True)
 class Task:
@@ -36,6 +38,15 @@ class Task:
         object.__setattr__(self, "algorithm", suited)
         if suited.correction.embeds:
             object.__setattr__(self, "model", self.model.embedding())
+        object.__setattr__(self, "model", self.model.examined(self._example()))
+
+    def _example(self) -> Batch:
+        """A few samples to examine the model with, of any client."""
+        samples = self.federation.parts.samples
+        index = samples[torch.arange(EXAMPLES) % len(samples)]
+        share = torch.tensor(1.0)
+        seed = torch.tensor(self.step_seed(client=0, round=0, step=0))
+        return self.gather(index, share, seed, mask=None, like=self.model.init())
 
     def batches(
         self,

@@ -6,9 +6,10 @@ from fedstep.core.lazy import lazy_names
 
 _HOMES = {
     "FlatModel": "flat",
+    "ModelTraits": "traits",
     "FunctionModel": "function",
     "ModuleModel": "module",
-    "to_group_norm": "module",
+    "to_group_norm": "layers",
     "named_model": "text",
     "logistic": "paper",
     "mlp": "paper",
@@ -24,8 +25,8 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 if TYPE_CHECKING:
     from fedstep.models.flat import FlatModel as FlatModel
     from fedstep.models.function import FunctionModel as FunctionModel
+    from fedstep.models.layers import to_group_norm as to_group_norm
     from fedstep.models.module import ModuleModel as ModuleModel
-    from fedstep.models.module import to_group_norm as to_group_norm
     from fedstep.models.paper import char_lstm as char_lstm
     from fedstep.models.paper import cifar_cnn as cifar_cnn
     from fedstep.models.paper import leaf_lstm as leaf_lstm
@@ -33,3 +34,4 @@ if TYPE_CHECKING:
     from fedstep.models.paper import mlp as mlp
     from fedstep.models.paper import resnet18 as resnet18
     from fedstep.models.text import named_model as named_model
+    from fedstep.models.traits import ModelTraits as ModelTraits

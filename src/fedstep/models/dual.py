@@ -12,20 +12,38 @@ from torch.nn.functional import embedding
 
 from fedstep.core.types import Batch, Head, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec
-from fedstep.models.flat import LinearLine, scored_rows
+from fedstep.models.linear_line import LinearLine, scored_rows
 from fedstep.models.module import ModuleModel
+
+
+@dataclass
+class BatchCache:
+    """What was computed last. A search asks for the same batch, direction and gradient many times.
+
+    Compared by identity: no tensor is ever written to after it was handed on.
+    """
+
+    batch: Batch | None = None
+    gram_rows: Tensor | None = None  # (C, B, N): rows of G that belong to the batch
+    logits: Tensor | None = None  # (C, B, classes): at the anchor
+    direction: Vec | None = None
+    along: Tensor | None = None  # (C, B, classes): logits along the direction
+    gradient: Vec | None = None
+    residuals: Tensor | None = None  # (C, B, classes): of the gradient
 
 
 @dataclass(frozen=True)
 class Dual:
     """A block of clients of a linear model, each in coordinates u of the span of its n samples.
 
-        W = W_t + X' u,  logits(X) = Z_t + G u,  G = X X' + 1 (the 1 for the bias),  Z_t = logits at the model sent
+        W = W_t + X' u,  logits(X) = Z_t + G u,  G = X X' + 1 (the 1 for the bias)
 
-    A gradient of a batch is X_b' r with r = dloss/dlogits: in coordinates it is r itself, put into the batch's rows, so a step
-    costs one product of b x n instead of two of b x features. Steps, values and inner products are those of the plain form,
-    exact to rounding: tests/models/test_dual.py. In the place of inputs a batch has two fields: positions among the client's
-    samples, and the client's row in this block. The loss must be one number a sample.
+    Z_t are the logits at the model sent. A gradient of a batch is X_b' r with r = dloss/dlogits: in
+    coordinates it is r itself, put into the batch's rows, so a step costs one product of b x n
+    instead of two of b x features. Steps, values and inner products are those of the plain form,
+    exact to rounding: tests/models/test_dual.py. In the place of inputs a batch has two fields:
+    positions among the client's samples, and the client's row in this block. The loss must be one
+    number a sample.
     """
 
     head: ClassVar[Head | None] = None
@@ -34,106 +52,163 @@ class Dual:
     inputs: Tensor  # (C, N, features), short clients padded with zeros
     gram: Tensor  # (C, N, N)
     logits: Tensor  # (C, N, classes) at the anchor
-    _seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _cache: BatchCache = field(default_factory=BatchCache, repr=False, compare=False)
 
     @staticmethod
     def of(
-        model: ModuleModel, anchor: Vec, inputs: Sequence[Tensor], grams: Sequence[Tensor]
+        model: ModuleModel,
+        anchor: Vec,
+        inputs: Sequence[Tensor],
+        grams: Sequence[Tensor],
     ) -> Dual:
         """From each client's inputs, (n, features), and Gram matrix, (n, n)."""
+        # zeros as padding: a sample of zeros has no inner product with any other and no gradient
         longest = max(map(len, inputs))
-        x = anchor.new_zeros(len(inputs), longest, inputs[0].shape[1])
-        gram = anchor.new_zeros(len(inputs), longest, longest)
-        for row, (own, g) in enumerate(zip(inputs, grams, strict=True)):
-            x[row, : len(own)] = own
-            gram[row, : len(own), : len(own)] = g
+        features = inputs[0].shape[1]
+        pooled_inputs = anchor.new_zeros(len(inputs), longest, features)
+        pooled_grams = anchor.new_zeros(len(inputs), longest, longest)
+        for row, (client_inputs, gram) in enumerate(zip(inputs, grams, strict=True)):
+            size = len(client_inputs)
+            pooled_inputs[row, :size] = client_inputs
+            pooled_grams[row, :size, :size] = gram
         weight, bias = model.layer(anchor)
-        logits = x @ weight.T
-        return Dual(model, anchor, x, gram, logits if bias is None else logits + bias)
+        logits = pooled_inputs @ weight.T
+        if bias is not None:
+            logits = logits + bias
+        return Dual(
+            model,
+            anchor,
+            pooled_inputs,
+            pooled_grams,
+            logits,
+        )
 
     @staticmethod
     def gram_of(model: ModuleModel, inputs: Tensor) -> Tensor:
         """One client's Gram matrix."""
         gram = inputs @ inputs.T
-        return gram + 1 if model.layer(model.init())[1] is not None else gram
+        _, bias = model.layer(model.init())
+        if bias is None:
+            return gram
+        # a bias is the weight of an input that is always 1
+        return gram + 1
 
     def enter(self, x: Vec) -> Vec:
         """The model sent, in coordinates: nothing has been added to it."""
-        return self.logits.new_zeros(*self.logits.shape).flatten(1)
+        return torch.zeros_like(self.logits).flatten(1)
 
     def leave(self, u: Vec) -> Vec:
         """The parameters at u."""
         u = u.view_as(self.logits)
-        weight = (u.transpose(1, 2) @ self.inputs).flatten(1)
-        bias = self.model.layer(self.anchor)[1]
-        return self.anchor + (weight if bias is None else torch.cat([weight, u.sum(1)], 1))
+        added = (u.transpose(1, 2) @ self.inputs).flatten(1)
+        _, bias = self.model.layer(self.anchor)
+        # the bias follows the weight in the flat vector, as in nn.Linear
+        if bias is not None:
+            added = torch.cat([added, u.sum(1)], 1)
+        return self.anchor + added
 
     def __call__(self, x: Vec, batch: Batch) -> Output:
-        rows, base = self._rows(batch)
-        predictions = base + cast(Tensor, _Rows.apply(x, rows, batch.inputs))  # type: ignore[no-untyped-call]
+        gram_rows, logits = self._rows(batch)
+        added = _GramProduct.apply(x, gram_rows, batch.inputs)  # type: ignore[no-untyped-call]
+        predictions = logits + cast(Tensor, added)
         return Output(scored_rows(self.model, predictions, batch), predictions)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
+    def line(
+        self,
+        at_x: Output,
+        d: Vec,
+        batch: Batch,
+    ) -> OutputAlongLine | None:
         if at_x.predictions is None:
             return None
-        return LinearLine(self.model, at_x.predictions.detach(), self._along(d, batch), batch)
+        return LinearLine(
+            self.model,
+            at_x.predictions.detach(),
+            self._along(d, batch),
+            batch,
+        )
 
-    def slope(self, g: Vec, d: Vec, batch: Batch) -> Scalar:
+    def slope(
+        self,
+        g: Vec,
+        d: Vec,
+        batch: Batch,
+    ) -> Scalar:
         """<g, d> for a gradient of this batch: sum over its rows of r times the logits along d."""
-        return (self._residuals(g, batch) * self._along(d, batch)).sum((1, 2))
+        products = self._residuals(g, batch) * self._along(d, batch)
+        return products.sum((1, 2))
 
     def norm_sq(self, g: Vec, batch: Batch) -> Scalar:
         """|g|^2 for a gradient of this batch: only its rows count."""
-        rows, _ = self._rows(batch)
-        own = rows.gather(2, batch.inputs.unsqueeze(1).expand(-1, rows.shape[1], -1))
+        gram_rows, _ = self._rows(batch)
+        # of the rows of G only the columns of this batch: r is zero elsewhere
+        columns = batch.inputs.unsqueeze(1).expand(-1, gram_rows.shape[1], -1)
+        batch_gram = gram_rows.gather(2, columns)
         r = self._residuals(g, batch)
-        return (r * (own @ r)).sum((1, 2))
+        return (r * (batch_gram @ r)).sum((1, 2))
 
     def _residuals(self, g: Vec, batch: Batch) -> Tensor:
-        """The rows of g that belong to the batch; a sample that occurs more than once (padding) counts once."""
-        if self._seen.get("g") is not g:
-            own, at = g.view(len(g), self.gram.shape[1], -1), batch.inputs
-            picked = own.gather(1, at.unsqueeze(-1).expand(-1, -1, own.shape[2]))
-            times = picked.new_zeros(own.shape[:2]).scatter_add_(
-                1, at, torch.ones_like(at, dtype=g.dtype)
-            )
-            self._seen.update(g=g, residuals=picked / times.gather(1, at).unsqueeze(-1))
-        return cast(Tensor, self._seen["residuals"])
+        """The rows of g that belong to the batch.
+
+        A sample that occurs more than once (padding) counts once.
+        """
+        cache = self._cache
+        if cache.gradient is not g or cache.residuals is None:
+            at = batch.inputs
+            all_rows = g.view(len(g), self.gram.shape[1], -1)
+            picked = all_rows.gather(1, at.unsqueeze(-1).expand(-1, -1, all_rows.shape[2]))
+            ones = torch.ones_like(at, dtype=g.dtype)
+            times = picked.new_zeros(all_rows.shape[:2]).scatter_add_(1, at, ones)
+            cache.residuals = picked / times.gather(1, at).unsqueeze(-1)
+            cache.gradient = g
+        return cache.residuals
 
     def _rows(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Rows of G and logits at the anchor of a batch; one batch is used many times in a row."""
-        if self._seen.get("batch") is not batch:
-            at, owner = batch.fields[0], batch.fields[1]
-            flat = owner * self.gram.shape[1] + at
-            rows = (
-                embedding(flat, self.gram.flatten(0, 1)),
-                embedding(flat, self.logits.flatten(0, 1)),
-            )
-            self._seen.update(batch=batch, rows=rows, d=None)
-        return cast(tuple[Tensor, Tensor], self._seen["rows"])
+        """Rows of G and logits at the anchor of a batch."""
+        cache = self._cache
+        if cache.batch is not batch or cache.gram_rows is None or cache.logits is None:
+            at = batch.fields[0]
+            owner = batch.fields[1]
+            # an embedding gathers whole rows much faster than indexing does
+            row = owner * self.gram.shape[1] + at
+            cache.gram_rows = embedding(row, self.gram.flatten(0, 1))
+            cache.logits = embedding(row, self.logits.flatten(0, 1))
+            cache.batch = batch
+            cache.direction = None  # what is known along it belongs to the batch before
+        return cache.gram_rows, cache.logits
 
     def _along(self, d: Vec, batch: Batch) -> Tensor:
-        rows, _ = self._rows(batch)
-        if self._seen["d"] is not d:
-            self._seen.update(d=d, along=rows @ d.view(len(d), self.gram.shape[1], -1))
-        return cast(Tensor, self._seen["along"])
+        gram_rows, _ = self._rows(batch)
+        cache = self._cache
+        if cache.direction is not d or cache.along is None:
+            cache.along = gram_rows @ d.view(len(d), self.gram.shape[1], -1)
+            cache.direction = d
+        return cache.along
 
 
-class _Rows(torch.autograd.Function):
-    """G_b u, with the gradient that belongs to the inner product <u, G v>: the residuals in the batch's rows."""
+class _GramProduct(torch.autograd.Function):
+    """G_b u, with the gradient that belongs to the inner product <u, G v>.
+
+    That is the residuals in the batch's rows: autograd's own would be G times them.
+    """
 
     @staticmethod
-    def forward(ctx: Any, u: Vec, rows: Tensor, at: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        u: Vec,
+        gram_rows: Tensor,
+        at: Tensor,
+    ) -> Tensor:
         ctx.save_for_backward(at)
-        ctx.shape = (len(u), rows.shape[2], u.shape[1] // rows.shape[2])
-        return rows @ u.view(ctx.shape)
+        samples = gram_rows.shape[2]
+        ctx.shape = (len(u), samples, u.shape[1] // samples)
+        return gram_rows @ u.view(ctx.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        (residual,), (at,) = grads, ctx.saved_tensors
-        u = residual.new_zeros(ctx.shape)
-        return (
-            u.scatter_add_(1, at.unsqueeze(-1).expand_as(residual), residual).flatten(1),
-            None,
-            None,
-        )
+        (residual,) = grads
+        (at,) = ctx.saved_tensors
+        gradient = residual.new_zeros(ctx.shape)
+        # added, not written: a padded sample occurs twice in its batch
+        gradient.scatter_add_(1, at.unsqueeze(-1).expand_as(residual), residual)
+        return gradient.flatten(1), None, None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -13,30 +13,31 @@ from torch.nn.functional import pad
 
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output, OutputAlongLine
-from fedstep.core.vec import Scalar, Vec, dot, lift, norm_sq
-
-
-class NeedsRows(Exception):
-    """The loss is already a mean over samples, so padded samples cannot be left out of it."""
+from fedstep.core.vec import Scalar, Vec, dot, norm_sq
+from fedstep.models.linear_line import LinearLine
+from fedstep.models.means import NeedsRows, mean_loss, sample_losses
+from fedstep.models.seeded import seeded
+from fedstep.models.traits import ModelTraits, find_traits, padding_counts
 
 
 class FlatModel(ABC):
     """A model as a function of its flat parameter vector, for one client `(d,)` or a block `(C, d)`.
 
-    A leaf says only what one client's samples cost. Blocks are vmapped; where that is impossible (recurrent layers, dropout,
-    a loss that is a mean already over batches of unequal size, data-dependent control flow) the rows are run one by one.
-    Either way a client's numbers depend on its own batch and seed alone.
+    A leaf says only what one client's samples cost. Blocks are vmapped; where that is impossible
+    (recurrent layers, dropout, a loss that is a mean already over batches of unequal size,
+    data-dependent control flow) the rows are run one by one. Either way a client's numbers depend
+    on its own batch and seed alone.
     """
 
     def __init__(self) -> None:
-        self.head: Head | None = (
-            None  # the last layer, where there is one behind layers with parameters
-        )
-        self.row_by_row = False
-        self.pointwise = False  # whether `scored` gives one loss a sample, of that sample alone
-        self.linear = False  # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
-        self.stochastic: bool | None = None  # found out in the first pass
-        self._padding_counts: bool | None = None  # found out with the first padded block
+        # the last layer, where there is one behind layers with parameters
+        self.head: Head | None = None
+        # whether `scored` gives one loss a sample, of that sample alone
+        self.pointwise = False
+        # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
+        self.linear = False
+        # what `examined` found out; without it every call takes the careful way
+        self.traits: ModelTraits | None = None
 
     @property
     @abstractmethod
@@ -61,36 +62,28 @@ class FlatModel(ABC):
             f"{type(self).__name__} has no last layer to embed samples before: pass a torch module"
         )
 
+    def examined(self, batch: Batch) -> Self:
+        """The same model with its traits, found out on a small batch of one client.
+
+        Done once, before the first round, and pickled with the model. Were the traits learnt on
+        the way, two workers that begin with other clients could come to other ways of computing,
+        and so to other bits.
+        """
+        if self.traits is not None:
+            return self
+        # a twin, so that a model of the user's can be examined on other data another time
+        twin = copy.copy(self)
+        twin.traits = find_traits(self, batch)
+        return twin
+
     def __call__(self, x: Vec, batch: Batch) -> Output:
         if x.dim() == 1:
-            return self._one(x, batch)
-        if not self.row_by_row and (batch.mask is None or self._padding_counts is not True):
-            try:
-                out = self._block(x, batch)
-                if batch.mask is None or not self._leaks(x, batch, out):
-                    return out
-            except NeedsRows:
-                pass  # this batch only: blocks without padding still run together
-            except (RuntimeError, NotImplementedError):
-                self.row_by_row = (
-                    True  # what is wrong for another reason is raised again below, in plain words
-                )
-        rows = [self._one(x[i], batch.row(i)) for i in range(len(x))]
-        return Output(
-            torch.stack([r.loss for r in rows]),
-            embedding=_padded([r.embedding for r in rows], batch.targets.shape[1]),
-        )
-
-    def _leaks(self, x: Vec, batch: Batch, out: Output) -> bool:
-        """Whether padding changes a client's loss, as in a model that mixes samples; found out once."""
-        if self._padding_counts is None and batch.mask is not None:
-            row = int((~batch.mask).sum(-1).argmax())
-            alone = self._one(x[row].detach(), batch.row(row)).loss.detach()
-            close = 1e-3 if x.dtype == torch.float32 else 1e-8
-            self._padding_counts = not torch.allclose(
-                out.loss[row].detach(), alone, rtol=close, atol=close, equal_nan=True
-            )
-        return bool(self._padding_counts)
+            return self.one(x, batch)
+        # the quick way first: whatever stands in its way is found out, not declared by the user
+        together = self._together(x, batch)
+        if together is not None:
+            return together
+        return self._row_by_row(x, batch)
 
     def enter(self, x: Vec) -> Vec:
         """Parameters in the coordinates a client works in: here the same."""
@@ -100,7 +93,12 @@ class FlatModel(ABC):
         """Parameters from a client's coordinates."""
         return u
 
-    def slope(self, g: Vec, d: Vec, batch: Batch) -> Scalar:
+    def slope(
+        self,
+        g: Vec,
+        d: Vec,
+        batch: Batch,
+    ) -> Scalar:
         """<g, d> for a gradient g of this batch."""
         return dot(g, d)
 
@@ -108,117 +106,140 @@ class FlatModel(ABC):
         """|g|^2 for a gradient g of this batch."""
         return norm_sq(g)
 
-    def line(self, at_x: Output, d: Vec, batch: Batch) -> OutputAlongLine | None:
+    def line(
+        self,
+        at_x: Output,
+        d: Vec,
+        batch: Batch,
+    ) -> OutputAlongLine | None:
         """For a linear model one product serves all trials; the rest of a trial is elementwise."""
         if not self.linear or at_x.predictions is None:
             return None
-        along = self(d, batch).predictions
-        return None if along is None else LinearLine(self, at_x.predictions.detach(), along, batch)
+        # linear in the parameters: the predictions at d alone are those along d
+        along_d = self(d, batch).predictions
+        if along_d is None:
+            return None
+        return LinearLine(
+            self,
+            at_x.predictions.detach(),
+            along_d,
+            batch,
+        )
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         """Loss of each sample (or their mean) from one client's predictions."""
         raise TypeError(f"{type(self).__name__} makes no predictions: it cannot be linear")
 
     def samples(self, x: Vec, batch: Batch) -> Tensor:
-        """Loss of each sample of one client, `(B,)`, with the random numbers of every other pass of this batch."""
-        with nullcontext() if self.stochastic is False else seeded(int(batch.seed), x.device):
+        """Loss of each sample of one client, `(B,)`.
+
+        With the random numbers of every other pass of this batch.
+        """
+        with self._random_numbers(x, batch):
             losses, _ = self.values(x, batch)
+        # a mean cannot be taken apart again
         if losses.dim() == 0:
             raise InputError(
-                f"the loss of {type(self).__name__} is a mean already: give one that is a number a sample"
+                f"the loss of {type(self).__name__} is a mean already: "
+                "give one that is a number a sample"
             )
-        return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+        return sample_losses(losses)
 
-    def _one(self, x: Vec, batch: Batch) -> Output:
-        if self.stochastic is False:
+    def one(self, x: Vec, batch: Batch) -> Output:
+        """The output for one client."""
+        with self._random_numbers(x, batch):
             return self._reduced(x, batch)
-        with seeded(int(batch.seed), x.device):
-            before = torch.get_rng_state()
-            out = self._reduced(x, batch)
-            if self.stochastic is None:
-                self.stochastic = x.device.type != "cpu" or not torch.equal(
-                    before, torch.get_rng_state()
-                )
-        return out
 
-    def _block(self, x: Vec, batch: Batch) -> Output:
+    def block(self, x: Vec, batch: Batch) -> Output:
+        """The output for a block by one vmapped pass; raises where the model does not allow it."""
+
         def one(
-            x: Vec, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None
+            x: Vec,
+            fields: tuple[Tensor, ...],
+            share: Tensor,
+            seed: Tensor,
+            mask: Tensor | None,
         ) -> tuple[Tensor, ...]:
-            out = self._reduced(x, Batch(fields, share, seed, mask))
+            out = self._reduced(
+                x,
+                Batch(
+                    fields,
+                    share,
+                    seed,
+                    mask,
+                ),
+            )
+            # vmap knows tensors only: what is absent is left out, and is absent at the end
             return tuple(t for t in (out.loss, out.predictions, out.embedding) if t is not None)
 
-        axes = (0, 0, 0, 0, None if batch.mask is None else 0)
-        return Output(*torch.vmap(one, axes)(x, batch.fields, batch.share, batch.seed, batch.mask))
+        mask_axis = None
+        if batch.mask is not None:
+            mask_axis = 0
+        over_clients = torch.vmap(one, (0, 0, 0, 0, mask_axis))
+        return Output(
+            *over_clients(
+                x,
+                batch.fields,
+                batch.share,
+                batch.seed,
+                batch.mask,
+            )
+        )
+
+    def _together(self, x: Vec, batch: Batch) -> Output | None:
+        """The block in one pass, or None where its rows have to be run one by one."""
+        if not self._may_run_together(batch):
+            return None
+        try:
+            out = self.block(x, batch)
+        except (NeedsRows, RuntimeError, NotImplementedError):
+            # what is wrong for another reason is raised again row by row, in plain words
+            return None
+        if (
+            self.traits is None
+            and batch.mask is not None
+            and padding_counts(
+                self,
+                x,
+                batch,
+                out,
+            )
+        ):
+            return None
+        return out
+
+    def _may_run_together(self, batch: Batch) -> bool:
+        if self.traits is None:
+            return True
+        # this batch only: blocks without padding still run together
+        if batch.mask is not None and not self.traits.padding:
+            return False
+        return self.traits.blocks
+
+    def _row_by_row(self, x: Vec, batch: Batch) -> Output:
+        # without padding: a row must give what its client alone would give
+        rows = [self.one(x[i], batch.row(i)) for i in range(len(x))]
+        losses = torch.stack([row.loss for row in rows])
+        embeddings = [row.embedding for row in rows]
+        return Output(losses, embedding=_padded(embeddings, batch.targets.shape[1]))
+
+    def _random_numbers(self, x: Vec, batch: Batch) -> AbstractContextManager[None]:
+        # saving and setting the global generators costs more than a small model's pass
+        if self.traits is not None and not self.traits.random:
+            return nullcontext()
+        return seeded(int(batch.seed), x.device)
 
     def _reduced(self, x: Vec, batch: Batch) -> Output:
         losses, predictions = self.values(x, batch)
-        return Output(_mean(losses, batch.mask), predictions)
-
-
-@dataclass(frozen=True)
-class LinearLine:
-    """Predictions p + eta q, p at x and q at d."""
-
-    model: FlatModel
-    p: Tensor
-    q: Tensor
-    batch: Batch
-
-    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
-        p, q, batch = (
-            (self.p, self.q, self.batch)
-            if rows is None
-            else (self.p[rows], self.q[rows], self.batch.rows(rows))
-        )
-        predictions = p + lift(eta, q) * q
-        if eta.dim() == 0:
-            return Output(_mean(self.model.scored(predictions, batch), batch.mask), predictions)
-        return Output(scored_rows(self.model, predictions, batch), predictions)
-
-
-def scored_rows(model: FlatModel, predictions: Tensor, batch: Batch) -> Scalar:
-    """Mean loss of each client of a block from its predictions."""
-    if (
-        model.pointwise
-    ):  # samples do not see one another, so the clients' batches are one long batch
-        long = Batch(tuple(f.flatten(0, 1) for f in batch.fields), batch.share, batch.seed)
-        each = model.scored(predictions.flatten(0, 1), long)
-        losses = (each.flatten(1).mean(1) if each.dim() > 1 else each).view(predictions.shape[:2])
-        if batch.mask is None:
-            return losses.mean(1)
-        return torch.where(batch.mask, losses, torch.zeros_like(losses)).sum(1) / batch.mask.sum(1)
-
-    def one(
-        p: Tensor, fields: tuple[Tensor, ...], share: Tensor, seed: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        return _mean(model.scored(p, Batch(fields, share, seed, mask)), mask)
-
-    axes = (0, 0, 0, 0, None if batch.mask is None else 0)
-    return torch.vmap(one, axes)(predictions, batch.fields, batch.share, batch.seed, batch.mask)
+        return Output(mean_loss(losses, batch.mask), predictions)
 
 
 def _padded(rows: list[Tensor | None], length: int) -> Tensor | None:
     """Rows `(B_i, width)` as one block of the given length; None where there is nothing to stack."""
-    real = [r for r in rows if r is not None]
-    return torch.stack([pad(r, (0, 0, 0, length - len(r))) for r in real]) if real else None
-
-
-def _mean(losses: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean over the real samples; losses may be a mean already where there is no padding."""
-    if losses.dim() == 0:
-        if mask is not None:
-            raise NeedsRows
-        return losses
-    losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
-    if mask is None:
-        return losses.mean()
-    return torch.where(mask, losses, torch.zeros_like(losses)).sum() / mask.sum()
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Global generators set to `seed` inside, and left afterwards as they were found."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
+    padded = []
+    for row in rows:
+        if row is not None:
+            padded.append(pad(row, (0, 0, 0, length - len(row))))
+    if not padded:
+        return None
+    return torch.stack(padded)

@@ -14,7 +14,9 @@ from fedstep.models.flat import FlatModel
 
 
 class FunctionModel(FlatModel):
-    """`loss(x, batch)` for one client's x of shape `(d,)`; returns the loss of every sample, or their mean.
+    """`loss(x, batch)` for one client's x of shape `(d,)`.
+
+    It returns the loss of every sample, or their mean.
 
     >>> def loss(x, batch):
     ...     return (batch.inputs @ x - batch.targets) ** 2
@@ -26,9 +28,11 @@ class FunctionModel(FlatModel):
         super().__init__()
         if start.dim() != 1 or start.numel() == 0 or not start.is_floating_point():
             raise InputError(
-                f"FunctionModel: start must be a vector of floats, got shape {tuple(start.shape)}, {start.dtype}"
+                "FunctionModel: start must be a vector of floats, "
+                f"got shape {tuple(start.shape)}, {start.dtype}"
             )
-        self.loss, self.start = loss, start.detach().clone()
+        self.loss = loss
+        self.start = start.detach().clone()
 
     @property
     def dim(self) -> int:
@@ -41,4 +45,5 @@ class FunctionModel(FlatModel):
         return self
 
     def values(self, x: Vec, batch: Batch) -> tuple[Tensor, None]:
+        # a function may return a plain number where its batch is empty of meaning
         return torch.as_tensor(self.loss(x, batch)), None

@@ -27,7 +27,12 @@ def logistic(inputs: int = 784, classes: int = 62) -> nn.Module:
 
 def mlp(inputs: int, hidden: int, classes: int) -> nn.Module:
     """One hidden layer of rectified units."""
-    _check_counts("mlp", inputs=inputs, hidden=hidden, classes=classes)
+    _check_counts(
+        "mlp",
+        inputs=inputs,
+        hidden=hidden,
+        classes=classes,
+    )
     return nn.Sequential(
         nn.Linear(inputs, hidden),
         nn.ReLU(),
@@ -69,12 +74,20 @@ def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:
     authors pool 3x3 instead, which leaves out the last row and column.
     """
     _check_counts("resnet18", classes=classes, groups=groups)
+    # 64 is the least of the widths, and the others are multiples of it
     if 64 % groups:
         raise InputError(f"resnet18(groups={groups}): must divide 64")
+    # of the stem and of the eight blocks
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
     blocks = [Residual(before, after, groups) for before, after in pairwise(widths)]
     return nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1, bias=False),
+        nn.Conv2d(
+            3,
+            64,
+            3,
+            padding=1,
+            bias=False,
+        ),
         nn.GroupNorm(groups, 64),
         nn.ReLU(),
         *blocks,
@@ -90,22 +103,47 @@ class Residual(nn.Module):
     Where the width grows the maps are halved.
     """
 
-    def __init__(self, inputs: int, outputs: int, groups: int) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        groups: int,
+    ) -> None:
         super().__init__()
         stride = 1
         if inputs != outputs:
             stride = 2
         # no biases: the norm behind a convolution takes them away again
         self.body = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
+            nn.Conv2d(
+                inputs,
+                outputs,
+                3,
+                stride,
+                padding=1,
+                bias=False,
+            ),
             nn.GroupNorm(groups, outputs),
             nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+            nn.Conv2d(
+                outputs,
+                outputs,
+                3,
+                padding=1,
+                bias=False,
+            ),
             nn.GroupNorm(groups, outputs),
         )
+        # where the shapes differ the shortcut has to change them too
         self.shortcut: nn.Module = nn.Identity()
         if stride > 1:
-            projection = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            projection = nn.Conv2d(
+                inputs,
+                outputs,
+                1,
+                stride,
+                bias=False,
+            )
             self.shortcut = nn.Sequential(projection, nn.GroupNorm(groups, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -115,10 +153,21 @@ class Residual(nn.Module):
 class CharLSTM(nn.Module):
     """The next symbol's logits after the last of `[n, time]` symbols of any integer type."""
 
-    def __init__(self, vocabulary: int, embedding: int, hidden: int, layers: int) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        embedding: int,
+        hidden: int,
+        layers: int,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding)
-        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.lstm = nn.LSTM(
+            embedding,
+            hidden,
+            layers,
+            batch_first=True,
+        )
         self.head = nn.Linear(hidden, vocabulary)
 
     def forward(self, symbols: Tensor) -> Tensor:
@@ -145,12 +194,22 @@ def char_lstm(
         hidden=hidden,
         layers=layers,
     )
-    return CharLSTM(vocabulary, embedding, hidden, layers)
+    return CharLSTM(
+        vocabulary,
+        embedding,
+        hidden,
+        layers,
+    )
 
 
 def leaf_lstm(vocabulary: int = 81) -> nn.Module:
     """LEAF's Shakespeare model (Caldas et al., 2018): embedding 8, two layers of 256."""
-    return char_lstm(vocabulary, embedding=8, hidden=256, layers=2)
+    return char_lstm(
+        vocabulary,
+        embedding=8,
+        hidden=256,
+        layers=2,
+    )
 
 
 def plane() -> FunctionModel:

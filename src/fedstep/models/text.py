@@ -7,8 +7,9 @@ from torch import nn
 
 from fedstep.core.calls import Language
 from fedstep.models import paper
-from fedstep.models.flat import FlatModel, seeded
+from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
+from fedstep.models.seeded import seeded
 
 MAKERS = (
     paper.logistic,

@@ -13,7 +13,8 @@ from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, Transform
-from fedstep.models.flat import FlatModel, seeded
+from fedstep.models.flat import FlatModel
+from fedstep.models.seeded import seeded
 from fedstep.run.metrics.base import Metric, Sums, merge
 from fedstep.run.metrics.choose import default_metrics
 

@@ -17,7 +17,8 @@ from fedstep.execute.base import Executor, Local
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
 from fedstep.models.flat import FlatModel
-from fedstep.models.module import Loss, ModuleModel
+from fedstep.models.losses import Loss
+from fedstep.models.module import ModuleModel
 from fedstep.run.metrics.base import Metric
 from fedstep.run.metrics.choose import GivenMetric, metrics_of
 from fedstep.spec import build

@@ -22,7 +22,8 @@ from fedstep.execute.processes import one_thread
 from fedstep.execute.store import DiskStore, Store, lives_on_disk
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
-from fedstep.models.module import Loss, ModuleModel
+from fedstep.models.losses import Loss
+from fedstep.models.module import ModuleModel
 from fedstep.report.report import write_report
 from fedstep.run.columns import metric_infos
 from fedstep.run.driver import RunFolder, Series, opened, program_versions
