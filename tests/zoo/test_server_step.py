@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,7 @@ from fedstep import build, zoo
 from fedstep.core.types import TargetKind
 from fedstep.execute import Store
 from fedstep.run import checkpoint
-from fedstep.run.files import write_bytes, write_json
+from fedstep.run.files import read_sealed, write_bytes, write_json
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,7 +37,8 @@ def written_before_steps_were_returned(folder):
     tensors = safetensors.torch.load(path.with_suffix(".safetensors").read_bytes())
     tensors["rule.eta_g"] = tensors.pop("eta_g")
     data = safetensors.torch.save(tensors)
-    about = json.loads(path.read_text()) | {"sha256": hashlib.sha256(data).hexdigest()}
+    # those checkpoints had no seal either
+    about = read_sealed(path) | {"sha256": hashlib.sha256(data).hexdigest()}
     write_bytes(path.with_suffix(".safetensors"), data)
     write_json(path, about)
 
@@ -52,11 +52,12 @@ def test_a_checkpoint_of_either_kind_goes_on_to_the_same_bits(name, old, tmp_pat
     checkpoint.save(tmp_path, server, store)
     if old:
         written_before_steps_were_returned(tmp_path)
-    again, its_store, complaints = checkpoint.restore(tmp_path)
-    assert not complaints
+    restored = checkpoint.restore(tmp_path)
+    again = restored.server
+    assert not restored.complaints
     assert "eta_g" not in again.rule
     assert float(again.eta_g) == row.eta_g
-    *_, (server, _) = simulation(build(name)).run(again, its_store, 4)
+    *_, (server, _) = simulation(build(name)).run(again, restored.store, 4)
     assert torch.equal(server.x, final(simulation(build(name)), 4))
 
 
@@ -82,7 +83,7 @@ def test_client_is_count_of_reply(name):
     for alg, work in work_of(name):
         update = alg.client(*work)
         done = alg.reply(*work)
-        counted = alg.count(done.reply)
+        counted = alg.count(done.reply, work[0])
         assert torch.equal(update.aggregate.delta, counted.delta)
         assert torch.equal(update.aggregate.weight, counted.weight)
         assert update.aggregate.message.keys() == counted.message.keys()
@@ -96,9 +97,9 @@ def test_a_server_can_cap_the_samples_that_a_reply_claims():
     alg, work = next(work_of("authors.fedavg"))
     reply = alg.reply(*work).reply
     boast = replace(reply, samples=torch.tensor(10**9))
-    assert float(alg.count(boast).weight) == 1e9
+    assert float(alg.count(boast, work[0]).weight) == 1e9
     capped = replace(boast, samples=boast.samples.clamp(max=7))
-    assert torch.equal(alg.count(capped).delta, alg.count(reply).delta)
+    assert torch.equal(alg.count(capped, work[0]).delta, alg.count(reply, work[0]).delta)
 
 
 def test_a_server_without_data_knows_whether_a_method_suits_its_task():
