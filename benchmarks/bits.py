@@ -54,7 +54,7 @@ def bits(spec, model, executor):
     except InputError as error:
         return f"refused: {type(error).__name__}"
     digest = hashlib.sha256(result.x.detach().numpy().tobytes())
-    for row in result.metrics:
+    for row in result.rows:
         numbers = (row.loss, row.eta_g, row.trials, row.failed, row.forwards, row.backwards)
         digest.update(repr((*numbers, row.bytes_up, row.bytes_down, tuple(row.steps))).encode())
     return digest.hexdigest()[:16]

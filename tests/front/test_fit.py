@@ -34,10 +34,10 @@ TEST = clients(1, 30)[0]
 
 def test_default_call_trains_without_a_learning_rate():
     result = fedstep.fit(net(), clients(), rounds=15, test=TEST)
-    assert len(result.metrics) == 15
-    assert result.metrics[-1].loss < result.metrics[0].loss
+    assert len(result.rows) == 15
+    assert result.rows[-1].loss < result.rows[0].loss
     assert result.model(TEST[0]).shape == (30, 3)
-    first = result.metrics[0]
+    first = result.rows[0]
     assert first.forwards > first.backwards == 5 * 20
     assert first.bytes_up == first.bytes_down == 5 * 4 * (4 * 8 + 8 + 8 * 3 + 3)
     assert first.trials >= 1
@@ -84,9 +84,9 @@ def test_trained_model_is_the_readout():
 def test_accuracy_is_that_of_the_trained_model():
     result = fedstep.fit(net(), clients(), rounds=3, test=TEST)
     hits = (result.model(TEST[0]).argmax(-1) == TEST[1]).float().mean()
-    assert result.metrics[-1].accuracy == pytest.approx(float(hits))
+    assert result.rows[-1].accuracy == pytest.approx(float(hits))
     loss = nn.functional.cross_entropy(result.model(TEST[0]), TEST[1]).detach()
-    assert result.metrics[-1].test_loss == pytest.approx(float(loss), rel=1e-5)
+    assert result.rows[-1].test_loss == pytest.approx(float(loss), rel=1e-5)
 
 
 def test_numpy_arrays_and_datasets_serve_as_clients():
@@ -100,8 +100,8 @@ def test_numpy_arrays_and_datasets_serve_as_clients():
 def test_regression_needs_only_another_loss():
     data = [(x, x.sum(-1, keepdim=True)) for x, _ in clients()]
     result = fedstep.fit(nn.Linear(4, 1), data, rounds=10, loss=nn.MSELoss(), test=data[0])
-    assert result.metrics[-1].loss < 1e-3 * result.metrics[0].loss
-    assert math.isnan(result.metrics[-1].accuracy)
+    assert result.rows[-1].loss < 1e-3 * result.rows[0].loss
+    assert math.isnan(result.rows[-1].accuracy)
 
 
 def test_a_plain_function_can_be_trained():
@@ -115,7 +115,7 @@ def test_a_plain_function_can_be_trained():
 
 
 def test_evaluation_can_be_made_rarer():
-    rows = fedstep.fit(net(), clients(), rounds=5, test=TEST, every=2).metrics
+    rows = fedstep.fit(net(), clients(), rounds=5, test=TEST, every=2).rows
     assert [math.isnan(r.accuracy) for r in rows] == [True, False, True, False, False]
 
 
@@ -123,7 +123,7 @@ def test_out_holds_everything_and_is_not_overwritten_by_another_run(tmp_path):
     result = fedstep.fit(net(), clients(), rounds=3, test=TEST, out=tmp_path / "a")
     rows = [json.loads(line) for line in (tmp_path / "a/rounds.jsonl").read_text().splitlines()]
     assert [r["round"] for r in rows] == [1, 2, 3]
-    assert rows[2]["accuracy"] == result.metrics[2].accuracy
+    assert rows[2]["accuracy"] == result.rows[2].accuracy
     state = safetensors.torch.load_file(tmp_path / "a/model.safetensors")
     assert torch.equal(state["0.weight"], result.model[0].weight)
     page = (tmp_path / "a/report.html").read_text()
@@ -140,7 +140,7 @@ def test_dropout_is_the_same_in_both_executors_and_in_every_trial():
     data = [(x.double(), y) for x, y in clients()]
     one, two = (fedstep.fit(model, data, rounds=3, executor=e) for e in (Sequential(), Cohort()))
     assert torch.allclose(one.x, two.x, rtol=1e-12, atol=1e-12)
-    assert sum(r.failed for r in one.metrics) == 0
+    assert sum(r.failed for r in one.rows) == 0
 
 
 def test_a_failing_loss_tells_client_and_round():
@@ -215,7 +215,7 @@ def test_batch_norm_is_refused_with_the_remedy_and_the_remedy_works():
     converted = fedstep.to_group_norm(model)
     assert isinstance(converted[1], nn.GroupNorm)
     assert isinstance(model[1], nn.BatchNorm1d)
-    rows = fedstep.fit(converted, clients(), rounds=5).metrics
+    rows = fedstep.fit(converted, clients(), rounds=5).rows
     assert rows[-1].loss < rows[0].loss
 
 
@@ -250,18 +250,18 @@ def test_one_sample_and_constant_loss_are_fine():
     )
     result = fedstep.fit(flat, [(torch.zeros(4, 1), torch.zeros(4))], rounds=2)
     assert torch.equal(result.x, torch.ones(3))
-    assert result.metrics[0].failed == 0
-    assert result.metrics[0].trials == 0
+    assert result.rows[0].failed == 0
+    assert result.rows[0].trials == 0
 
 
 def test_nan_in_one_batch_costs_one_step_only():
     data = clients()
     data[2][0][0, 0] = math.nan
-    row = fedstep.fit(net(), data, rounds=1, batch=4, local_steps=3).metrics[0]
+    row = fedstep.fit(net(), data, rounds=1, batch=4, local_steps=3).rows[0]
     assert row.failed == 1  # one of the three batches of client 2
     assert row.rejected == 0
     rejected = fedstep.fit(net(), data, "fedavg", rounds=1, batch=4, local_steps=3)
-    assert rejected.metrics[0].rejected == 1
+    assert rejected.rows[0].rejected == 1
     assert torch.isfinite(rejected.x).all()
 
 
@@ -270,7 +270,7 @@ def test_a_round_in_which_nobody_counts_leaves_the_model():
     model = net()
     result = fedstep.fit(model, data, "fedavg", rounds=2)
     assert torch.equal(result.model[0].weight, model[0].weight)
-    assert [r.clients for r in result.metrics] == [0, 0]
+    assert [r.clients for r in result.rows] == [0, 0]
 
 
 def test_losses_with_class_weights_keep_their_own_mean():

@@ -27,7 +27,7 @@ def test_own_table_lines_run(tmp_path, monkeypatch):
     np.savetxt("mine.csv", np.c_[features, labels], delimiter=",", header="a,b,c,d,class")
     seen = {}
     exec(BLOCKS[1], seen)
-    assert seen["result"].metrics[-1].accuracy > 0.6
+    assert seen["result"].rows[-1].accuracy > 0.6
     assert (tmp_path / "results/mine/model.safetensors").exists()
 
 

@@ -75,14 +75,14 @@ def test_one_client_with_huge_values_does_not_ruin_the_model():
     data[2] = (data[2][0] * 1e21, data[2][1])
     result = fedstep.fit(net().float(), data, "fedexp", rounds=3, local_steps=1)
     assert torch.isfinite(result.x).all()
-    assert [r.rejected for r in result.metrics] == [1, 1, 1]
+    assert [r.rejected for r in result.rows] == [1, 1, 1]
 
 
 def test_clients_without_a_finite_loss_do_not_shorten_the_mean():
     data = clients()
     data[0], data[1] = ((torch.full_like(x, math.nan), y) for x, y in data[:2])
     for method in ("fedsls", "fedavg"):
-        row = fedstep.fit(net(), data, method, rounds=1).metrics[0]
+        row = fedstep.fit(net(), data, method, rounds=1).rows[0]
         assert (row.clients, row.rejected) == (2, 2)
 
 
@@ -184,7 +184,7 @@ def test_evaluation_touches_no_generator():
     rows = [
         fedstep.fit(Noisy(4, 3).double(), clients(), rounds=1, test=clients()[0]) for _ in range(1)
     ]
-    assert math.isfinite(rows[0].metrics[0].test_loss)
+    assert math.isfinite(rows[0].rows[0].test_loss)
     state = torch.get_rng_state()
     model = fedstep.ModuleModel(Noisy(4, 3).double())
     first = torch.get_rng_state()

@@ -82,7 +82,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, at):
         range(at, ROUNDS + 1)
     )  # what was being told when it stopped, and the rest
     assert torch.equal(rough.x, calm.x)
-    assert [row.round for row in rough.metrics] == list(range(1, ROUNDS + 1))
+    assert [row.round for row in rough.rows] == list(range(1, ROUNDS + 1))
     assert content(tmp_path / "rough") == content(tmp_path / "calm")
 
 
@@ -138,7 +138,7 @@ def test_a_finished_fit_is_read_back(tmp_path):
     assert again.server.shared.keys() == first.server.shared.keys()
     for one, two in zip(first.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, two)
-    assert [str(row) for row in again.metrics] == [str(row) for row in first.metrics]
+    assert [str(row) for row in again.rows] == [str(row) for row in first.rows]
     assert again.settings == first.settings
 
 
@@ -267,7 +267,7 @@ def test_a_folder_of_fit_opens_in_compare_report_and_export(tmp_path, capsys):
     assert main(["export", str(tmp_path / "run"), "--csv", str(tmp_path / "rows.csv")]) == 0
     rows = (tmp_path / "rows.csv").read_text().splitlines()
     assert len(rows) == 1 + ROUNDS
-    assert str(result.metrics[-1].bytes_up) in rows[-1]
+    assert str(result.rows[-1].bytes_up) in rows[-1]
 
 
 def test_an_unfinished_fit_opens_too_and_is_marked(tmp_path, capsys):

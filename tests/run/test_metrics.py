@@ -301,7 +301,7 @@ def test_fit_measures_what_is_named_and_the_first_is_first(tmp_path):
     result = fedstep.fit(
         nn.Linear(4, 4), data, rounds=2, test=data[0], metrics=named, out=tmp_path / "a"
     )
-    row = result.metrics[-1]
+    row = result.rows[-1]
     assert list(row.test) == ["top_2", "accuracy", "confidence"]
     scores = result.model(data[0][0]).detach()
     assert row.test["confidence"] == pytest.approx(float(scores.softmax(1).amax(1).mean()))
@@ -314,7 +314,7 @@ def test_fit_measures_what_is_named_and_the_first_is_first(tmp_path):
 def test_regression_is_measured_by_squared_error_then_r2():
     data = clients(lambda x: x.sum(1, keepdim=True))
     result = fedstep.fit(nn.Linear(4, 1), data, rounds=3, loss=nn.MSELoss(), test=data[0])
-    row = result.metrics[-1]
+    row = result.rows[-1]
     assert list(row.test) == ["mean_squared_error", "r2"]
     assert row.test["mean_squared_error"] == pytest.approx(row.test_loss, rel=1e-5)
     assert 0.5 < row.test["r2"] <= 1
@@ -325,7 +325,7 @@ def test_rows_come_back_from_the_disk_as_they_were():
     data = clients(lambda x: x.argmax(1))
     rows = fedstep.fit(
         nn.Linear(4, 4), data, rounds=3, test=data[0], every=2, metrics=["perplexity", "accuracy"]
-    ).metrics
+    ).rows
     for row in rows:
         back = RoundReport.from_dict(json.loads(json.dumps(row.to_dict())))
         assert repr(back) == repr(row)  # NaN is not equal to itself

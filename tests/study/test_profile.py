@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from itertools import count
 from typing import get_args
 
 import pytest
@@ -20,31 +20,40 @@ def job(method: str, model: str = "mlp(inputs=40, hidden=8, classes=10)") -> Job
     return Job(Setting("synthetic", model, "Iid(clients=6)", 6, 4, 3, None, 10, 2), method, 3)
 
 
+@pytest.fixture
+def ticks(monkeypatch):
+    """A clock that goes on by one whenever it is read, here and in workers, which are forked.
+
+    So no outcome hangs on how busy the machine is.
+    """
+    clock = count()
+    for module in ("execute.profiler", "study.work"):
+        monkeypatch.setattr(f"fedstep.{module}.perf_counter", lambda: float(next(clock)))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     "model", ["mlp(inputs=40, hidden=8, classes=10)", "logistic(inputs=40, classes=10)"]
 )
-def test_a_profiled_run_has_the_same_bits_and_adds_up(tmp_path, workers, model):
+def test_a_profiled_run_has_the_same_bits_and_adds_up(tmp_path, workers, model, ticks):
     jobs = [job("fedsls", model)]
     run_all(jobs, ["a"], tmp_path / "plain", None)
-    begun = time.perf_counter()
     run_all(jobs, ["a"], tmp_path / "timed", None, workers, profile=True)
-    spent = time.perf_counter() - begun
     ends = [
         (folder_of(jobs[0], tmp_path / n) / "model.safetensors").read_bytes()
         for n in ("plain", "timed")
     ]
     assert ends[0] == ends[1]
     profile = json.loads((folder_of(jobs[0], tmp_path / "timed") / "profile.json").read_text())
-    assert 0 < profile["wall"] <= spent
     seconds = profile["seconds"]
     assert all(
         seconds[kind] > 0
         for kind in ("data", "forward", "backward", "trials", "update", "evaluation")
     )
-    assert sum(seconds.values()) <= 1.1 * workers * profile["wall"]
     if workers == 1:
-        assert sum(seconds.values()) == pytest.approx(profile["wall"], rel=0.01)
+        # charges never overlap, so they and the rest are the whole, to the tick
+        assert seconds["rest"] > 0
+        assert sum(seconds.values()) == profile["wall"]
     (method,) = method_profiles(jobs, ["a"], tmp_path / "timed")
     assert method.label == "a"
     assert method.milliseconds == pytest.approx(1000 * profile["wall"] / 6)

@@ -55,7 +55,7 @@ class Fit:
     """A finished run."""
 
     name: str
-    metrics: list[RoundReport]
+    rows: list[RoundReport]  # one a round, in order
     server: Server
     model: nn.Module | None  # a trained copy in evaluation mode; None for a plain function
     settings: dict[str, Any]
@@ -73,7 +73,7 @@ class Fit:
     @property
     def run(self) -> Run:
         """The rows under the method's name, as tables and reports take them."""
-        rows = [row.to_dict() for row in self.metrics]
+        rows = [row.to_dict() for row in self.rows]
         return Run(self.name, rows, metric_infos(self.settings))
 
 
@@ -137,7 +137,7 @@ def fit(
     )
     with one_thread(), simulation.executor:
         result = training.run(out)
-    _warn_if_nothing_was_trained(result.metrics)
+    _warn_if_nothing_was_trained(result.rows)
     return result
 
 
