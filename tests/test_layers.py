@@ -29,6 +29,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 EXTRAS = {
+    "shtab": "cli/completion.py",
     "sklearn": "data/samples.py",
     "matplotlib": "report/figures.py",
     "datasets": "data/hub.py",

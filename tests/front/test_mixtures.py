@@ -68,7 +68,8 @@ def test_another_solver_can_take_the_place_of_the_clients():
 @pytest.mark.parametrize("name", methods())
 def test_what_list_slots_prints_behind_fedavg_is_the_method(name):
     made = build(name)
-    assert build(f"fedavg({', '.join(differences(made))})") == made
+    keywords = ", ".join(f"{slot}={part}" for slot, part in differences(made).items())
+    assert build(f"fedavg({keywords})") == made
 
 
 def test_mix_with_its_own_fillers_changes_nothing():

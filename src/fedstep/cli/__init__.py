@@ -7,15 +7,26 @@ import sys
 from collections.abc import Sequence
 
 import fedstep
-from fedstep.cli import data, demo, partition, results, show, study, theory, toy
+from fedstep.cli import (
+    completion,
+    data,
+    demo,
+    partition,
+    results,
+    show,
+    study,
+    theory,
+    toy,
+)
+from fedstep.cli.parser import SuggestingParser
 from fedstep.core.errors import InputError
 
-COMMANDS = (demo, toy, show, data, partition, study, theory, results)
+COMMANDS = (demo, toy, show, data, partition, study, theory, results, completion)
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
-    top = argparse.ArgumentParser(
+    top = SuggestingParser(
         prog="fedstep",
         description=(
             "Federated learning that finds its step sizes: "

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import takewhile
 
 FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the paper's own
 PROGRAMS = ("averaging.py", "searching.py", "running_sums.py")  # files of `authors`, in this order
+
+
+LABEL = re.compile(r"[A-Z][a-z ]+: ")  # Paper: and Special case: begin paragraphs
+# A and B, or A, B and C, or A et al., or A; the title follows behind a comma
+AUTHORS = re.compile(
+    r"(?:[A-Z][A-Za-z]+, )*[A-Z][A-Za-z]+ (?:and [A-Z][A-Za-z]+|et al\.)(?=, )"
+    r"|[A-Z][A-Za-z]+(?=, )"
+)
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+PARENTHESIS = re.compile(r" \([^)]*\)")
 
 
 @dataclass(frozen=True)
@@ -28,13 +40,26 @@ class Entry:
     def summary(self) -> str:
         return self.doc.splitlines()[0]
 
-    def line(self, label: str) -> str:
-        """What stands behind `label:` in the docstring."""
-        prefix = f"{label}:"
-        for line in self.doc.splitlines():
-            if line.startswith(prefix):
-                return line.removeprefix(prefix).strip()
-        return ""
+    def paragraph(self, label: str) -> str:
+        """What stands behind `label:` in the docstring, up to the next label or an empty line."""
+        _, found, behind = self.doc.partition(f"\n{label}:")
+        if not found:
+            return ""
+        lines = takewhile(lambda line: line and not LABEL.match(line), behind.splitlines())
+        return " ".join(line.strip() for line in lines).strip()
+
+    @property
+    def citation(self) -> str:
+        """Authors and year, as a line of a list has room for them."""
+        paper = self.paragraph("Paper")
+        if not paper:
+            return "as the published program runs it"
+        authors = AUTHORS.match(paper)
+        years = YEAR.findall(paper)
+        if authors and years:
+            return f"{authors[0]}, {years[-1]}"
+        # the paper of this library is named by its title, and what has no paper by the reason
+        return PARENTHESIS.sub("", paper).rstrip(".")
 
 
 def catalog() -> list[Entry]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fedstep.cli.options import add_data
+from fedstep.cli.options import add_data, add_json, print_json
 from fedstep.cli.sources import SOURCES, Source
 from fedstep.core.errors import InputError, unknown
 from fedstep.run.terminal import console
@@ -56,11 +56,16 @@ def register(commands: Any) -> None:
     bring.set_defaults(run=import_task)
     for command in (listing, check, bring):
         add_data(command)
+    for command in (listing, check):
+        add_json(command)
 
 
 def list_tasks(options: argparse.Namespace) -> None:
     """A table of the tasks, and how to read it."""
     data = _directory(options)
+    if options.json:
+        print_json({"directory": data and str(data), "tasks": _task_records(data)})
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("task", no_wrap=True)
     table.add_column("found", max_width=14)
@@ -76,6 +81,22 @@ def list_tasks(options: argparse.Namespace) -> None:
     )
 
 
+def _task_records(data: Path | None) -> list[dict[str, object]]:
+    records: list[dict[str, object]] = []
+    for name, source in SOURCES.items():
+        record: dict[str, object] = {
+            "task": name,
+            "what": source.what,
+            "found": _availability(name, data),
+            "folders": source.folders,
+            "files": source.needs,
+            "missing": source.missing(data),
+            "hub": source.hub or None,
+        }
+        records.append(record)
+    return records
+
+
 def check_tasks(options: argparse.Namespace) -> int:
     """Read each task; 2 if one that was asked for cannot be used."""
     from fedstep.data import tasks
@@ -85,25 +106,41 @@ def check_tasks(options: argparse.Namespace) -> int:
     if _directory(options):
         tasks.directory(options.data)  # a mistyped directory is one error, not one a task
     terminal = console()
-    code = 0
+    records = []
     names: Iterable[str] = options.tasks or SOURCES
     for name in names:
-        begun = perf_counter()
-        try:
-            summary = _summary(tasks.read(name, options.data))
-            result = f"ok      {summary}, {perf_counter() - begun:.1f} s"
-        except InputError as error:
-            # a task without files that cannot be read lacks an extra, which is no damage
-            absent = isinstance(error, tasks.Absent) or not SOURCES[name].folders
-            if absent:
-                result = f"absent  {error}"
-            else:
-                result = f"broken  {error}"
-            # that files are absent is an error only where the task was asked for by name
-            if options.tasks or not absent:
-                code = 2
-        terminal.print(f"{name:<12} {result}", soft_wrap=True)
-    return code
+        record = _checked(name, options.data)
+        records.append(record)
+        if not options.json:
+            state = record["state"]
+            terminal.print(f"{name:<12} {state:<7} {record['text']}", soft_wrap=True)
+    if options.json:
+        print_json(records)
+    states = {record["state"] for record in records}
+    # that files are absent is an error only where the task was asked for by name
+    if not options.tasks:
+        states.discard("absent")
+    if states <= {"ok"}:
+        return 0
+    return 2
+
+
+def _checked(name: str, data: Path | None) -> dict[str, str]:
+    """What reading a task came to."""
+    from fedstep.data import tasks
+
+    begun = perf_counter()
+    try:
+        summary = _summary(tasks.read(name, data))
+    except InputError as error:
+        # a task without files that cannot be read lacks an extra, which is no damage
+        absent = isinstance(error, tasks.Absent) or not SOURCES[name].folders
+        state = "broken"
+        if absent:
+            state = "absent"
+        return {"task": name, "state": state, "text": str(error)}
+    text = f"{summary}, {perf_counter() - begun:.1f} s"
+    return {"task": name, "state": "ok", "text": text}
 
 
 def import_task(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedstep.cli.options import check_rounds
+from fedstep.cli.options import add_json, check_rounds, print_json
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def register(commands: Any) -> None:
         default=Path("out/demo"),
         help="directory for the report (default: out/demo)",
     )
+    add_json(demo)
     demo.set_defaults(run=run)
 
 
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     check_rounds(options.rounds)
     # small tensors: more threads only wait for each other, above all on a busy machine
     torch.set_num_threads(1)
-    terminal = console(highlight=True)
+    # with --json nothing else is on stdout
+    terminal = console(stderr=options.json, highlight=True)
     task = demo.problem(options.data, options.seed)
     terminal.print(_task_line(task), highlight=False)
     board = DemoBoard(terminal, demo.METHODS, options.rounds)
@@ -67,8 +70,12 @@ def run(options: argparse.Namespace) -> None:
             watch = board.watcher(method)
             fits.append(demo.run(task, method, options.rounds, options.seed, watch))
             board.finished(method)
-    terminal.print(final_table(_comparison(fits, options.rounds)))
+    comparison = _comparison(fits, options.rounds)
     path = _write_report(fits, task, options)
+    if options.json:
+        print_json({**asdict(comparison), "report": str(path)})
+        return
+    terminal.print(final_table(comparison))
     terminal.print(f"report: {path}", soft_wrap=True, highlight=False)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from fedstep.core.errors import InputError
+from fedstep.run.files import plain
 
 
 def add_data(command: argparse.ArgumentParser) -> None:
@@ -38,6 +41,20 @@ def add_results(command: argparse.ArgumentParser) -> None:
         type=Path,
         help="results directory (default: results/NAME, with the scale behind it)",
     )
+
+
+def add_json(command: argparse.ArgumentParser) -> None:
+    """For programs: the numbers of a table as they are, before they are rounded into words."""
+    command.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON instead of tables",
+    )
+
+
+def print_json(value: Any) -> None:
+    """The only thing on stdout of a command with --json; what is not finite is null."""
+    print(json.dumps(plain(value), indent=1))
 
 
 def check_rounds(rounds: int) -> None:

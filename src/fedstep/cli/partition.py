@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedstep.cli.options import add_data
+from fedstep.cli.options import add_data, add_json, print_json
 from fedstep.core.errors import InputError
 from fedstep.run.terminal import console
 
@@ -39,6 +39,7 @@ def register(commands: Any) -> None:
         default=Path("out/partition"),
         help="directory for the page (default: out/partition)",
     )
+    add_json(deal)
     deal.set_defaults(run=run)
 
 
@@ -61,10 +62,15 @@ def run(options: argparse.Namespace) -> None:
         "hash": split.digest,
         "note": split.note or "none",
     }
+    written = _write(options, f"{options.task}: {dealt}", facts, labels)
+    if options.json:
+        files = {kind: str(path.resolve()) for kind, path in written.items()}
+        print_json({**facts, **files, "labels": labels.names, "counts": labels.counts})
+        return
     terminal = console()
     for name, value in facts.items():
         terminal.print(f"{name:<18}{value}", soft_wrap=True)
-    for kind, path in _write(options, f"{options.task}: {dealt}", facts, labels).items():
+    for kind, path in written.items():
         terminal.print(f"{kind}: {path.resolve()}", soft_wrap=True)
 
 

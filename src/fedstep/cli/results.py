@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedstep.cli.options import add_json, print_json
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def register(commands: Any) -> None:
         help="method that differences are taken to (default: the best)",
     )
     compare.add_argument("--markdown", action="store_true", help="print Markdown")
+    add_json(compare)
     compare.set_defaults(run=run_compare)
     report = commands.add_parser("report", help="a page with the tables and charts of a study")
     report.add_argument(
@@ -82,6 +85,9 @@ def run_compare(options: argparse.Namespace) -> None:
     from fedstep.report.tables import comparison_notes, markdown, rich_tables
 
     comparison = compare(load_results(options.home), options.target, options.reference)
+    if options.json:
+        print_json(asdict(comparison))
+        return
     if options.markdown:
         print(markdown(comparison), end="")
         return

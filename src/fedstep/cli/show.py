@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from fedstep.cli.catalog import Entry, catalog, methods_markdown
+from fedstep.cli.options import add_json, print_json
 from fedstep.core.errors import InputError, unknown
 from fedstep.run.terminal import console
 
@@ -33,6 +34,8 @@ def register(commands: Any) -> None:
         help="a method, with settings if you like: 'fedsls(c=0.5)'",
     )
     explain.set_defaults(run=explain_method)
+    for command in (listing, explain):
+        add_json(command)
 
 
 def list_methods(options: argparse.Namespace) -> None:
@@ -41,35 +44,46 @@ def list_methods(options: argparse.Namespace) -> None:
         print(methods_markdown(catalog()), end="")
         return
     if options.slots:
-        list_slots()
+        list_slots(options)
+        return
+    if options.json:
+        print_json([_record(entry) for entry in catalog()])
         return
     table = Table(box=None, pad_edge=False)
     for heading in ("method", "what it does", "paper"):
         table.add_column(heading, no_wrap=heading == "method")
     for entry in catalog():
-        table.add_row(entry.name, entry.summary, _paper(entry))
+        table.add_row(entry.name, entry.summary, entry.citation)
     console(highlight=True).print(table)
 
 
-def _paper(entry: Entry) -> str:
-    paper = entry.line("Paper")
-    if not paper:
-        return "as the published program runs it"
-    return paper.split(",")[0]
+def _record(entry: Entry) -> dict[str, str]:
+    return {
+        "name": entry.name,
+        "call": entry.signature,
+        "summary": entry.summary,
+        "paper": entry.paragraph("Paper"),
+        "special_case": entry.paragraph("Special case"),
+        "family": entry.family,
+    }
 
 
-def list_slots() -> None:
+def list_slots(options: argparse.Namespace) -> None:
     """Every method as plain averaging with other fillers: what stands behind a name can be written
     behind `fedavg`.
     """
     from fedstep.spec import build
 
+    slots = {entry.name: differences(build(entry.name)) for entry in catalog()}
+    if options.json:
+        print_json(slots)
+        return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     table.add_column("fedavg(...) with")
-    for entry in catalog():
-        fillers = "  ".join(differences(build(entry.name)))
-        table.add_row(entry.name, fillers or "nothing else")
+    for name, keywords in slots.items():
+        fillers = "  ".join(f"{slot}={filler}" for slot, filler in keywords.items())
+        table.add_row(name, fillers or "nothing else")
     terminal = console()
     terminal.print(table)
     terminal.print(
@@ -79,15 +93,15 @@ def list_slots() -> None:
     )
 
 
-def differences(algorithm: Algorithm) -> list[str]:
+def differences(algorithm: Algorithm) -> dict[str, str]:
     """The slots that are not filled as in plain averaging, as keywords of a method."""
     from fedstep.spec import SLOTS, filled, shown
 
-    keywords = []
+    keywords = {}
     for name in shown(algorithm):
         part = filled(algorithm, name)
         if part != SLOTS[name].plain:
-            keywords.append(f"{name}={written(part)}")
+            keywords[name] = written(part)
     return keywords
 
 
@@ -118,12 +132,18 @@ def explain_method(options: argparse.Namespace) -> None:
     from fedstep.spec import build, filled, shown
 
     algorithm = build(options.name)
-    table = Table("slot", "filled by", box=None, pad_edge=False)
+    fillers = {}
     for slot in shown(algorithm):
         filler = filled(algorithm, slot)
         if slot == "terms":
             filler = ("data loss", *filler, *algorithm.correction.terms())
-        table.add_row(slot, describe(filler))
+        fillers[slot] = describe(filler)
+    if options.json:
+        print_json({**_record(entry), "text": entry.doc, "slots": fillers})
+        return
+    table = Table("slot", "filled by", box=None, pad_edge=False)
+    for slot, words in fillers.items():
+        table.add_row(slot, words)
     terminal = console()
     terminal.print(f"{entry.signature}\n\n{entry.doc}\n", soft_wrap=True)
     terminal.print(table)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fedstep.cli.options import add_data, add_results, add_study
+from fedstep.cli.options import add_data, add_json, add_results, add_study, print_json
 from fedstep.core.errors import InputError, unknown
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.analysis.profile import MethodProfile
     from fedstep.study.choices import Choice
+    from fedstep.study.estimate import Estimate
     from fedstep.study.plan import Study
 
 SHIPPED = Path(__file__).parents[1] / "paper" / "studies"
@@ -34,6 +36,7 @@ def register(commands: Any) -> None:
         add_study(command)
         add_data(command)
         add_results(command)
+        add_json(command)
         command.add_argument(
             "--workers",
             type=int,
@@ -54,6 +57,7 @@ def register(commands: Any) -> None:
         action="store_true",
         help="only the list: do not time a few steps of every model",
     )
+    add_json(paper)
     paper.set_defaults(run=list_studies)
 
 
@@ -82,9 +86,15 @@ def run_study(options: argparse.Namespace) -> None:
     jobs = study.runs(specs)
     labels = [method.label for method in study.methods] * len(study.seeds)
     run_all(jobs, labels, home, options.data, options.workers, options.profile)
-    if options.profile:
-        _show_profile(method_profiles(jobs, labels, home))
     note_labels(study, home, options.data)
+    profiles = None
+    if options.profile:
+        profiles = method_profiles(jobs, labels, home)
+    if options.json:
+        print_json({"results": str(home), "profiles": [asdict(p) for p in profiles or ()]})
+        return
+    if profiles is not None:
+        _show_profile(profiles)
     console().print(
         f"results: {home}   (fedstep compare {home}; fedstep report {home})",
         soft_wrap=True,
@@ -112,8 +122,12 @@ def _show_profile(profiles: list[MethodProfile]) -> None:
 def tune_study(options: argparse.Namespace) -> None:
     """Tuning alone, with what it chose and spent."""
     study, home = _open(options)
+    choices = _tuned(study, home, options)
+    if options.json:
+        print_json([asdict(choice) for choice in choices.values()])
+        return
     table = Table("method", "chosen", "rounds spent", box=None, pad_edge=False)
-    for choice in _tuned(study, home, options).values():
+    for choice in choices.values():
         table.add_row(choice.label, choice.spec, str(choice.rounds))
     console(highlight=True).print(table)
 
@@ -126,22 +140,40 @@ def list_studies(options: argparse.Namespace) -> None:
     if not options.quick:
         heads += ["a step", "paper scale"]
     table = Table(*heads, box=None, pad_edge=False)
+    records = []
     for path in sorted(SHIPPED.glob("*.toml")):
         study = read_study(path)
         runs = len(study.methods) * len(study.seeds)
-        cells = [path.stem, study.title, f"{runs} x {study.setting.rounds}"]
+        rounds = study.setting.rounds
+        record: dict[str, Any] = {
+            "study": path.stem,
+            "title": study.title,
+            "runs": runs,
+            "rounds": rounds,
+        }
+        cells = [path.stem, study.title, f"{runs} x {rounds}"]
         if not options.quick:
-            cells += _cost(study)
+            cost = _estimate(study)
+            record |= {"step_seconds": cost.step, "seconds": cost.total}
+            cells += _cost_text(cost)
+        records.append(record)
         table.add_row(*cells)
+    if options.json:
+        print_json(records)
+        return
     terminal = console(highlight=True)
     terminal.print(table)
     terminal.print("fedstep run NAME [--scale small] [--data DIRECTORY] runs one.", highlight=False)
 
 
-def _cost(study: Study) -> tuple[str, str]:
+def _estimate(study: Study) -> Estimate:
+    """Imported here: the list alone needs no torch."""
     from fedstep.study.estimate import estimate
 
-    cost = estimate(study)
+    return estimate(study)
+
+
+def _cost_text(cost: Estimate) -> tuple[str, str]:
     step = f"{1000 * cost.step:.1f} ms"
     hours = cost.total / 3600
     if hours < 48:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from fedstep.cli.options import add_data, add_results, add_study
+from fedstep.cli.options import add_data, add_json, add_results, add_study, print_json
 from fedstep.cli.study import default_home, find_study
 from fedstep.run.terminal import console
 
@@ -55,11 +55,13 @@ def register(commands: Any) -> None:
     )
     add_data(theory)
     add_results(theory)
+    add_json(theory)
     theory.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print the tables, write theory.json and theory.html."""
+    from fedstep.analysis.theory.findings import finding_record
     from fedstep.analysis.theory.study import chosen_methods, study_theory
     from fedstep.report.theory_page import write_findings
     from fedstep.run import progress
@@ -82,10 +84,14 @@ def run(options: argparse.Namespace) -> None:
         options.data,
         lambda name, total, rows: progress.show(rows, total, name),
     )
+    written = write_findings(home, study, measured)
+    if options.json:
+        print_json([finding_record(finding) for finding in measured])
+        return
     terminal = console()
     for finding in measured:
         _print(terminal, finding)
-    for path in write_findings(home, study, measured):
+    for path in written:
         terminal.print(f"{path.suffix[1:]}: {path}", soft_wrap=True)
 
 

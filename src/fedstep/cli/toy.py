@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fedstep.cli.options import check_rounds
+from fedstep.cli.options import add_json, check_rounds, print_json
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def register(commands: Any) -> None:
         default=Path("out/toy"),
         help="directory for the figures (default: out/toy)",
     )
+    add_json(toy)
     toy.set_defaults(run=run)
 
 
@@ -51,6 +52,25 @@ def run(options: argparse.Namespace) -> None:
         "literal": ("The algorithm as printed", toy.literal()),
         "authors": ("The authors' scripts", toy.authors()),
     }
+    walks = {"baselines": _walks(toy.baselines(), options.rounds)}
+    figures: list[Path] = []
+    for mode, (title, methods) in variants.items():
+        if options.mode not in ("both", mode):
+            continue
+        walks[mode] = _walks(methods, options.rounds)
+        figures += toy_figure(
+            walks[mode],
+            walks["baselines"],
+            title,
+            options.out / f"toy-{mode}",
+        )
+    if options.json:
+        records = [_record(mode, walk) for mode in walks for walk in walks[mode]]
+        print_json({"walks": records, "figures": [str(path) for path in figures]})
+        return
+    terminal = console(highlight=True)
+    for path in figures:
+        terminal.print(f"figure: {path}", soft_wrap=True, highlight=False)
     table = Table(
         "run",
         "method",
@@ -59,16 +79,9 @@ def run(options: argparse.Namespace) -> None:
         box=None,
         pad_edge=False,
     )
-    terminal = console(highlight=True)
-    baselines = _walks(toy.baselines(), options.rounds)
-    for mode, (title, methods) in variants.items():
-        if options.mode not in ("both", mode):
-            continue
-        walks = _walks(methods, options.rounds)
-        _add_rows(table, mode, walks)
-        for path in toy_figure(walks, baselines, title, options.out / f"toy-{mode}"):
-            terminal.print(f"figure: {path}", soft_wrap=True, highlight=False)
-    _add_rows(table, "baselines", baselines)
+    for mode in sorted(walks, key=lambda mode: mode == "baselines"):  # they come last
+        for walk in walks[mode]:
+            table.add_row(mode, walk.name, f"{walk.values[-1]:.3g}", f"{max(walk.eta_g):.3g}")
     terminal.print(table)
 
 
@@ -78,6 +91,5 @@ def _walks(methods: Mapping[str, Any], rounds: int) -> list[Walk]:
     return [toy.walk(name, algorithm, rounds) for name, algorithm in methods.items()]
 
 
-def _add_rows(table: Table, mode: str, walks: list[Walk]) -> None:
-    for walk in walks:
-        table.add_row(mode, walk.name, f"{walk.values[-1]:.3g}", f"{max(walk.eta_g):.3g}")
+def _record(mode: str, walk: Walk) -> dict[str, Any]:
+    return {"run": mode, "method": walk.name, "values": walk.values, "eta_g": walk.eta_g}

@@ -158,7 +158,7 @@ def fedlocalasync(
 
     A repeatable simulation with bounded staleness: ages are keyed by the step's seed. `torn` False
     draws one age a step.
-    Paper: Chatterjee, Kungurtsev, Alistarh, Federated SGD with Local Asynchrony, ICDCS 2024 (its
+    Paper: Chatterjee, Kungurtsev and Alistarh, Federated SGD with Local Asynchrony, ICDCS 2024 (its
     local half).
     Special case: one worker is FedAvg, to the bit.
     """
