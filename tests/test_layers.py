@@ -22,6 +22,7 @@ LAYERS = [
     ["study"],
     ["analysis"],
     ["report"],
+    ["watch"],
     ["training"],
     ["paper"],
     ["cli"],

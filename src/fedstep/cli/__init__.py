@@ -17,11 +17,12 @@ from fedstep.cli import (
     study,
     theory,
     toy,
+    watch,
 )
 from fedstep.cli.parser import SuggestingParser
 from fedstep.core.errors import InputError
 
-COMMANDS = (demo, toy, show, data, partition, study, theory, results, completion)
+COMMANDS = (demo, toy, show, data, partition, study, theory, results, watch, completion)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,6 +20,7 @@ class Cell:
     text: str
     code: bool = False
     strong: bool = False
+    link: str = ""  # where it leads, on a page that is served
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,21 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
     )
 
 
+def client_charts(groups: Sequence[Group]) -> list[Chart]:
+    """Clients whose updates did not count as they were sent; nothing where all of them did."""
+    notes = {
+        "rejected": ("Clients refused", "Their update, or all of their losses, were not finite."),
+        "clipped": ("Clients clipped", "Their update was longer than the guard lets one be."),
+    }
+    charts = []
+    for column, (title, note) in notes.items():
+        lines = _bands(groups, curves.run_column(column), curves.by_round)
+        # A row of zeros is the rule, and no chart.
+        if any(value > 0 for line in lines for value in line.y):
+            charts.append(Chart(title, "round", "clients", lines, note=note))
+    return charts
+
+
 def jumps(run: Run, metric: MetricInfo) -> list[tuple[float, float]]:
     """Largest server step between two evaluations, and how far the last iterate's metric moved."""
     eta_g = run.column("eta_g")

@@ -18,10 +18,10 @@ from fedstep.run.files import write_text
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(page: Page) -> str:
-    """The whole document."""
-    template = _environment().get_template("page.html")
-    return template.render(page=page, colours=COLOURS)
+def render(page: Page, template: str = "page.html", **context: str) -> str:
+    """The whole document; `context` is for templates that say more than the page does."""
+    document = _environment().get_template(template)
+    return document.render(page=page, colours=COLOURS, **context)
 
 
 def write_page(path: Path, page: Page) -> Path:

@@ -186,6 +186,7 @@ def _result_sections(
         _chart_section("Loss", panels.loss_charts(groups), opening=opening),
         _chart_section("Steps of the clients", panels.step_charts(groups)),
         _chart_section("Step of the server", panels.server_charts(groups)),
+        _chart_section("Clients left out", panels.client_charts(groups)),
         _chart_section("Sensitivity", sensitivity_charts(comparison)),
     ]
     # Methods with a fixed step have no searches to show: no heading over nothing.

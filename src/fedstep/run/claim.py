@@ -88,6 +88,26 @@ def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
         lock.release()
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a process works on the folder now, as far as can be told without touching the lock.
+
+    Whoever only looks must not hold the lock, however shortly: a run that begins just then would be
+    refused.
+    """
+    owner = _read_owner(folder)
+    if owner is None:
+        return False
+    if owner.host != socket.gethostname():
+        return True  # nobody here can tell
+    try:
+        os.kill(owner.pid, 0)  # asks whether there is such a process
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's, and alive
+    return True
+
+
 def _read_owner(folder: Path) -> Owner | None:
     """Who wrote the file beside the lock; None where it is missing or being written."""
     try:
