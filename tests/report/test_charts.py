@@ -26,7 +26,7 @@ from fedstep.report.figures import LINE_STYLES, MARKER_STYLES
 from fedstep.report.page import figure, first_figure
 from fedstep.report.render import render
 from fedstep.report.report import runs_page, study_page
-from fedstep.report.style import DASHES, MARKERS, line_style
+from fedstep.report.style import COLOURS, DASHES, MARKERS, colour_pair, line_style
 from fedstep.report.svg import draw, draw_wide
 
 
@@ -41,11 +41,6 @@ def lines(count, **more):
     return tuple(
         Series(f"line {k}", x, [k, k + 0.5, k + 1.0], line_style(k), **more) for k in range(count)
     )
-
-
-def test_no_two_of_forty_methods_share_colour_and_dash():
-    looks = {(line_style(k).colour, line_style(k).dash) for k in range(40)}
-    assert len(looks) == 40
 
 
 def test_no_two_of_thirty_five_methods_look_alike_in_grey():
@@ -212,3 +207,47 @@ def test_the_page_of_a_fit_folder_offers_the_call_and_not_a_study(tmp_path):
     assert page.command == "fedstep.fit(model, clients, 'fedsls', rounds=2, per_round=3, seed=0)"
     assert "scale" not in " ".join(page.texts)
     assert "tuning" not in page.made
+
+
+def test_no_two_of_sixty_methods_share_a_colour():
+    pairs = [colour_pair(k) for k in range(60)]
+    for shade in zip(*pairs, strict=True):
+        channels = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in shade]
+        for k, one in enumerate(channels):
+            for other in channels[:k]:
+                assert max(abs(a - b) for a, b in zip(one, other, strict=True)) >= 4
+
+
+def luminance(colour):
+    def linear(c):
+        return c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_colours_stand_out_from_the_page():
+    """A line needs a contrast of 3 to its ground (WCAG 1.4.11); the grounds are those of the CSS."""
+    for k in range(60):
+        light, dark = map(luminance, colour_pair(k))
+        assert (luminance("#f7f8fa") + 0.05) / (light + 0.05) >= 3, k
+        assert (dark + 0.05) / (luminance("#1a2028") + 0.05) >= 3, k
+
+
+def seen_without(colour, matrix):
+    rgb = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [sum(m * c for m, c in zip(row, rgb, strict=True)) for row in matrix]
+
+
+def test_the_first_colours_differ_for_colour_blind_eyes():
+    # Machado et al. (2009), severity 1: protanopia and deuteranopia
+    kinds = (
+        ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+        ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    )
+    for matrix in kinds:
+        for shade in zip(*COLOURS[:6], strict=True):
+            seen = [seen_without(colour, matrix) for colour in shade]
+            for k, one in enumerate(seen):
+                for other in seen[:k]:
+                    assert max(abs(a - b) for a, b in zip(one, other, strict=True)) > 0.08

@@ -16,7 +16,7 @@ from fedstep.report.page import Figure
 from fedstep.report.panels import jumps
 from fedstep.report.render import render
 from fedstep.report.report import study_page, write_study_report
-from fedstep.report.verdict import verdict
+from fedstep.report.verdict import verdict, verdict_details
 from fedstep.run.columns import ACCURACY
 
 OPEN = {"meta", "input", "br", "path", "circle"}
@@ -169,9 +169,13 @@ def test_the_verdict_admits_what_seeds_cannot_tell(tmp_path):
         for name, spec in (("A", "fedsls()"), ("B", "fedsls(c=0.2)"))
     ]
     homes.make(tmp_path, methods=(*twins, ("C", "fedavg(step=0.1)", {}, 0.4, 0.0, False)))
-    said = verdict(compare(load_results(tmp_path)))
-    assert "do not tell the two apart" in said
-    assert said.endswith(": C.")
+    comparison = compare(load_results(tmp_path))
+    sentence = verdict(comparison)
+    assert re.search(r"which these seeds do not tell apart from [AB]\.$", sentence)
+    assert verdict_details(comparison).endswith(": C.")
+    page = study_page(load_results(tmp_path), comparison)
+    assert page.summary == sentence
+    assert page.texts[0] == verdict_details(comparison)
 
 
 def test_figures_are_png_and_pdf_with_the_same_bytes_each_time(results, tmp_path):

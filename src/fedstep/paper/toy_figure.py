@@ -14,7 +14,7 @@ COLOURS = {
     "FedAvg": "#0072b2",
     "FedExP": "#d55e00",
     "FedSLS": "#009e73",
-    "FedExpSLS": "#a34a86",
+    "FedExpSLS": "#a51281",
 }
 RATE_STYLES = (":", "-.", "--", "-")  # of the baselines' learning rates, small to large
 SMALLEST = 1e-18  # value of F that is drawn

@@ -10,7 +10,7 @@ from fedstep.analysis.results import Results, primary_metric
 from fedstep.core.errors import InputError
 from fedstep.report import panels
 from fedstep.report.chart import Chart, Series
-from fedstep.report.style import COLOURS, DASHES, MARKERS
+from fedstep.report.style import DASHES, MARKERS, colour_pair
 
 # matplotlib's words for the entries of DASHES and MARKERS, in their order.
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (6, 2)), ":", "-.", "--")
@@ -90,7 +90,7 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
 
 def _draw_line(axes: Any, line: Series) -> None:
     # The first of the two shades: paper is light.
-    colour = COLOURS[line.style.colour][0]
+    colour = colour_pair(line.style.colour)[0]
     axes.plot(
         line.x,
         line.y,

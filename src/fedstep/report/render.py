@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fedstep.report.page import Figure, Page
-from fedstep.report.style import COLOURS, LineStyle
+from fedstep.report.style import COLOURS, LineStyle, colour_pair
 from fedstep.report.svg import swatch
 from fedstep.run.files import write_text
 
@@ -21,7 +21,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 def render(page: Page, template: str = "page.html", **context: str) -> str:
     """The whole document; `context` is for templates that say more than the page does."""
     document = _environment().get_template(template)
-    return document.render(page=page, colours=COLOURS, **context)
+    # the legend names every line that a chart can have
+    count = max(len(COLOURS), len(page.legend))
+    colours = [colour_pair(index) for index in range(count)]
+    return document.render(page=page, colours=colours, **context)
 
 
 def write_page(path: Path, page: Page) -> Path:

@@ -39,7 +39,7 @@ from fedstep.report.render import write_page
 from fedstep.report.sensitivity import sensitivity_charts
 from fedstep.report.style import line_style
 from fedstep.report.tables import comparison_grids, comparison_notes
-from fedstep.report.verdict import verdict
+from fedstep.report.verdict import verdict, verdict_details
 from fedstep.run.files import plain
 from fedstep.run.history import Run
 
@@ -150,7 +150,7 @@ def _page(
         summary=verdict(comparison),
         first=first,
         legend=legend_of([group.label for group in groups]),
-        texts=tuple(text for text in texts if text),
+        texts=tuple(text for text in (verdict_details(comparison), *texts) if text),
         warning=warning,
         sections=(
             *_result_sections(groups, comparison, opening),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colorsys import hls_to_rgb
 from dataclasses import dataclass
 
 # After Okabe and Ito: they differ for colour-blind eyes. One shade for light pages, one for dark.
@@ -9,12 +10,16 @@ COLOURS = (
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff8c42"),
     ("#009e73", "#2fd0a0"),
-    ("#a34a86", "#e39bca"),
-    ("#8a6d00", "#e6c229"),
+    ("#a51281", "#e39bca"),
+    ("#6b4700", "#e6c229"),
     ("#444444", "#c8c8c8"),
-    ("#7b3fe4", "#b79cff"),
+    ("#7b3fe4", "#b35cff"),
     ("#b00020", "#ff6b7d"),
 )
+
+GOLDEN_ANGLE = 137.508  # degrees; multiples of it never come near to each other for long
+# Lightness of further colours on light pages and on dark ones, in turns.
+FURTHER_LIGHTNESS = ((0.30, 0.78), (0.23, 0.68), (0.16, 0.88))
 
 # Lengths of strokes and gaps; the first is a solid line.
 DASHES = ("", "9 3", "2.5 2.5", "10 3 2 3", "5 3")
@@ -36,7 +41,7 @@ MARKERS = (
 class LineStyle:
     """A colour of the style sheet, the dashes of the line and the outline of its marker."""
 
-    colour: int  # its place in COLOURS: the style sheet has a class for each
+    colour: int  # the number that `colour_pair` takes: the style sheet has a class for each
     dash: str
     marker: str
 
@@ -44,11 +49,30 @@ class LineStyle:
 def line_style(index: int) -> LineStyle:
     """The look of the method with this number.
 
-    The three lists have 8, 5 and 7 entries, which share no divisor: colour and dash repeat together
-    after 40 methods only, dash and marker (what is left in grey) after 35.
+    No two methods share a colour. Dashes and markers are 5 and 7, which share no divisor: what is
+    left in grey repeats after 35 methods.
     """
     return LineStyle(
-        colour=index % len(COLOURS),
+        colour=index,
         dash=DASHES[index % len(DASHES)],
         marker=MARKERS[index % len(MARKERS)],
     )
+
+
+def colour_pair(index: int) -> tuple[str, str]:
+    """The colour with this number on light pages and on dark ones; each exists once.
+
+    The first are chosen for colour-blind eyes. Further ones go around the circle of hues by the
+    golden angle: a page with so many lines is read by markers and by hiding lines.
+    """
+    if index < len(COLOURS):
+        return COLOURS[index]
+    further = index - len(COLOURS)
+    hue = (further * GOLDEN_ANGLE % 360) / 360
+    light, dark = FURTHER_LIGHTNESS[further % len(FURTHER_LIGHTNESS)]
+    return _hex(hue, light), _hex(hue, dark)
+
+
+def _hex(hue: float, lightness: float) -> str:
+    channels = hls_to_rgb(hue, lightness, 0.75)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)

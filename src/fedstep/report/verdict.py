@@ -1,4 +1,4 @@
-"""The outcome of a comparison in a sentence or two, with its uncertainty."""
+"""The outcome of a comparison in one sentence, with its uncertainty, and the details of it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,40 @@ from fedstep.run.columns import MetricInfo
 
 
 def verdict(comparison: Comparison) -> str:
-    """Who came first, how far ahead of the next, and who never got to the target."""
+    """Who came first, and whether the seeds tell it apart from the next: one sentence."""
+    ranked = _ranked(comparison)
     metric = comparison.metric
-    scored = []
-    for method in comparison.methods:
-        if not isnan(method.score.mean):
-            scored.append(method)
-    if not scored:
+    if not ranked:
         return f"No {metric.title} was measured."
-    # Best first, whichever way is better.
-    ranked = sorted(
-        scored,
-        key=lambda method: -metric.rank(method.score.mean),
-    )
     if len(comparison.methods) == 1:
         return _single(ranked[0], metric)
+    sentence = _winner(ranked[0], metric)
+    nearest = _nearest(ranked, comparison)
+    # Said at once: a lead that the seeds cannot tell from none is not a lead.
+    if nearest is not None and _contains_zero(nearest.difference):
+        sentence += f", which these seeds do not tell apart from {nearest.label}"
+    return sentence + "."
+
+
+def verdict_details(comparison: Comparison) -> str:
+    """How far ahead of the next, with its interval, and who never got to the target."""
+    ranked = _ranked(comparison)
+    if len(comparison.methods) == 1 or not ranked:
+        return ""
     sentences = [
-        _winner(ranked[0], metric),
-        *_runner_up(ranked, comparison),
+        *_runner_up(_nearest(ranked, comparison), comparison.metric),
         *_stragglers(comparison),
     ]
     return " ".join(sentences)
+
+
+def _ranked(comparison: Comparison) -> list[MethodSummary]:
+    """Those with a score, best first, whichever way is better."""
+    scored = [method for method in comparison.methods if not isnan(method.score.mean)]
+    return sorted(
+        scored,
+        key=lambda method: -comparison.metric.rank(method.score.mean),
+    )
 
 
 def _single(method: MethodSummary, metric: MetricInfo) -> str:
@@ -55,31 +68,36 @@ def _winner(method: MethodSummary, metric: MetricInfo) -> str:
     if method.seeds > 1:
         seeds += "s"
     score = _spread_with_unit(method.score, metric)
-    return f"{extreme} {metric.title}: {method.label}, {score} ({seeds})."
+    return f"{extreme} {metric.title}: {method.label}, {score} ({seeds})"
 
 
-def _runner_up(ranked: Sequence[MethodSummary], comparison: Comparison) -> list[str]:
-    """Nothing where the differences are taken to another method than the best."""
+def _nearest(ranked: Sequence[MethodSummary], comparison: Comparison) -> MethodSummary | None:
+    """The next after the best; None where differences are taken to another method than the best."""
     if ranked[0].label != comparison.reference:
-        return []
+        return None
     # A method that no seed is shared with has no difference; the one after it may have.
     for method in ranked[1:]:
         if method.difference is not None:
-            return _lead(method.label, method.difference, comparison.metric)
-    return []
+            return method
+    return None
 
 
-def _lead(nearest: str, difference: Difference, metric: MetricInfo) -> list[str]:
-    # Said with its interval: a lead that the seeds cannot tell from none is not a lead.
-    gap = metric_gap(difference, metric)
+def _runner_up(nearest: MethodSummary | None, metric: MetricInfo) -> list[str]:
+    if nearest is None:
+        return []
+    gap = metric_gap(nearest.difference, metric)
     unit = ""
     # Of two shares: per cent would be of the other share.
     if metric.percent:
         unit = " points"
-    sentences = [f"Next: {nearest}, {gap}{unit}."]
-    if difference.low <= 0 <= difference.high:
-        sentences.append("The interval contains 0: these seeds do not tell the two apart.")
+    sentences = [f"Next: {nearest.label}, {gap}{unit}."]
+    if _contains_zero(nearest.difference):
+        sentences.append("The interval contains 0.")
     return sentences
+
+
+def _contains_zero(difference: Difference | None) -> bool:
+    return difference is not None and difference.low <= 0 <= difference.high
 
 
 def _stragglers(comparison: Comparison) -> list[str]:
