@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedstep.core.errors import InputError
-from fedstep.data.files import find, listing, present, read, read_json
+from fedstep.data.files import find, listing, present, read_bytes, read_json
 
 CONTENT = bytes(range(256)) * 40
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -17,7 +17,7 @@ PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compr
 @pytest.mark.parametrize("ending", PACK)
 def test_a_file_reads_the_same_in_every_packing(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"batch.bin{ending}").write_bytes(PACK[ending](CONTENT))
-    assert read(find(tmp_path, "batch.bin")) == CONTENT
+    assert read_bytes(find(tmp_path, "batch.bin")) == CONTENT
 
 
 def test_the_plain_file_wins_over_its_packed_form(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_damaged_stream_is_an_input_error_naming_the_file(
     }[damage]
     (tmp_path / f"x{ending}").write_bytes(broken)
     with pytest.raises(InputError, match=rf"x\{ending}"):
-        read(find(tmp_path, "x"))
+        read_bytes(find(tmp_path, "x"))
 
 
 def test_a_listing_is_sorted_and_has_each_name_once(tmp_path: Path) -> None:

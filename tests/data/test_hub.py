@@ -54,22 +54,32 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_colour_images_become_channels_first_bytes(serve: Callable[..., None]) -> None:
     serve("uoft-cs/cifar10", "test", Rows(img=list(COLOUR), label=[3, 1, 0, 9]))
-    images, labels = hub.cifar10(train=False)
+    images, labels = hub.hub_columns("uoft-cs/cifar10", False, "img", "label")
     assert images.dtype == torch.uint8
     assert torch.equal(images, torch.from_numpy(COLOUR).permute(0, 3, 1, 2))
     assert labels.tolist() == [3, 1, 0, 9]
 
 
-def test_cifar100_takes_the_fine_or_the_coarse_label(serve: Callable[..., None]) -> None:
+def test_the_columns_that_are_named_are_taken(serve: Callable[..., None]) -> None:
     rows = Rows(img=list(COLOUR), fine_label=[99, 0, 1, 2], coarse_label=[19, 0, 1, 2])
     serve("uoft-cs/cifar100", "train", rows)
-    assert hub.cifar100()[1].tolist() == [99, 0, 1, 2]
-    assert hub.cifar100(coarse=True)[1].tolist() == [19, 0, 1, 2]
+    assert hub.hub_columns("uoft-cs/cifar100", True, "img", "fine_label")[1].tolist() == [
+        99,
+        0,
+        1,
+        2,
+    ]
+    assert hub.hub_columns("uoft-cs/cifar100", True, "img", "coarse_label")[1].tolist() == [
+        19,
+        0,
+        1,
+        2,
+    ]
 
 
 def test_grey_images_become_rows_of_fractions(serve: Callable[..., None]) -> None:
     serve("ylecun/mnist", "train", Rows(image=list(GREY[:5]), label=[0, 1, 2, 3, 4]))
-    inputs, _ = hub.mnist()
+    inputs, _ = hub.hub_columns("ylecun/mnist", True, "image", "label")
     torch.testing.assert_close(inputs, torch.from_numpy(GREY[:5].reshape(5, 784) / 255).float())
 
 
@@ -87,7 +97,7 @@ def test_femnist_is_split_by_writer_nine_to_one_and_nothing_is_in_both(
     serve: Callable[..., None],
 ) -> None:
     serve("flwrlabs/femnist", "train", femnist_rows())
-    train, test = hub.femnist(), hub.femnist(train=False)
+    train, test = hub.hub_writers(), hub.hub_writers(train=False)
     assert train.names == test.names == ("f1", "f2")
     assert [[len(p) for p in split.parts] for split in (train, test)] == [[27, 18], [3, 2]]
     together = torch.cat([train.targets, test.targets]).tolist()
@@ -97,8 +107,7 @@ def test_femnist_is_split_by_writer_nine_to_one_and_nothing_is_in_both(
     torch.testing.assert_close(
         test.inputs[0], torch.from_numpy(GREY[row].reshape(784) / 255).float()
     )
-    torch.testing.assert_close(hub.femnist(invert=True).inputs, 1 - train.inputs)
-    assert torch.equal(hub.femnist().targets, train.targets)
+    assert torch.equal(hub.hub_writers().targets, train.targets)
 
 
 def test_shakespeare_is_split_in_time_without_overlap(serve: Callable[..., None]) -> None:
@@ -107,7 +116,7 @@ def test_shakespeare_is_split_in_time_without_overlap(serve: Callable[..., None]
     at = [*range(n), *range(3)]
     rows = Rows(character_id=ids, x=[TEXT[i : i + 80] for i in at], y=[TEXT[i + 80] for i in at])
     serve("flwrlabs/shakespeare", "train", rows)
-    train, test = hub.shakespeare(), hub.shakespeare(train=False)
+    train, test = hub.hub_roles(), hub.hub_roles(train=False)
     assert train.names == test.names == ("HAMLET",)
     assert (len(train.targets), len(test.targets)) == (336, 5)
     assert torch.equal(test.inputs[0], encode(TEXT[415:495]))
@@ -119,13 +128,13 @@ def test_a_missing_package_is_named_with_the_extra_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match=r"fedstep\[hub\]"):
-        hub.cifar10()
+        hub.hub_columns("uoft-cs/cifar10", True, "img", "label")
 
 
 def test_no_network_is_one_clear_line(serve: Callable[..., None]) -> None:
     serve("ylecun/mnist", "train", ConnectionError("offline mode is enabled"))
     with pytest.raises(InputError, match="ylecun/mnist cannot be fetched from the hub"):
-        hub.mnist()
+        hub.hub_columns("ylecun/mnist", True, "image", "label")
 
 
 @pytest.mark.parametrize(

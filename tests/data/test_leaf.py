@@ -10,10 +10,8 @@ import pytest
 import torch
 
 from fedstep.core.errors import InputError
+from fedstep.data.alphabet import ALPHABET, UNKNOWN, VOCABULARY
 from fedstep.data.leaf import (
-    ALPHABET,
-    UNKNOWN,
-    VOCABULARY,
     encode,
     femnist,
     shakespeare,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedstep.core.errors import InputError
-from fedstep.data.libsvm import libsvm
+from fedstep.data import libsvm
 
 
 def save(directory: Path, text: str) -> Path:

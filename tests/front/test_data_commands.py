@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,8 +16,9 @@ import fedstep.cli
 from fedstep.cli import data, partition
 from fedstep.core.errors import InputError
 from fedstep.data import tasks
-from fedstep.data.labels import label_name
 from fedstep.data.partition import Iid, LogNormal, Natural, Power, Shards, SizeLaw, partitioner
+from fedstep.data.sets import data_set, data_sets
+from fedstep.data.sets.record import Absent, Samples
 
 
 @pytest.fixture(autouse=True)
@@ -85,13 +87,13 @@ def test_list_tells_every_task_and_what_is_found(say, root):
     rows = {
         words[0]: words[1]
         for line in out.splitlines()
-        if (words := line.split()) and words[0] in data.SOURCES
+        if (words := line.split()) and words[0] in data_sets()
     }
     wanted = {"femnist": "yes", "mnist": "in", "digits": "yes"} | dict.fromkeys(
         ("shakespeare", "cifar10", "cifar100"), "no"
     )
     assert wanted.items() <= rows.items()
-    assert rows.keys() == data.SOURCES.keys()
+    assert rows.keys() == data_sets().keys()
     for word in ("cifar-10-batches-py/", "femnist/train/*.json", "hub: uoft-cs/cifar10", str(root)):
         assert word in out
 
@@ -105,28 +107,29 @@ def test_list_without_a_directory_or_with_a_wrong_one_still_lists(say, tmp_path)
     assert "(there is no such directory)" in out
 
 
-def test_the_list_and_the_tasks_agree():
-    assert list(data.SOURCES) == list(tasks.TASKS)
-    assert {name for name, s in data.SOURCES.items() if s.hub} == set(tasks.HUB)
+def test_whoever_names_a_place_on_the_hub_can_fetch_it():
+    fetched = {name for name, record in data_sets().items() if getattr(record, "fetch", None)}
+    assert fetched == {name for name, record in data_sets().items() if record.hub}
+    assert len(fetched) == 5
 
 
-@pytest.mark.parametrize("name", [n for n, s in data.SOURCES.items() if s.folders])
+@pytest.mark.parametrize("name", [n for n, s in data_sets().items() if s.folders])
 def test_folders_of_the_list_are_those_the_tasks_look_in(tmp_path, name):
-    for i, folder in enumerate(data.SOURCES[name].folders):
+    for i, folder in enumerate(data_sets()[name].folders):
         root = tmp_path / str(i)
         (root / folder).mkdir(parents=True)
-        with pytest.raises(tasks.Absent):
-            tasks.read(name, root)
+        with pytest.raises(Absent):
+            data_set(name).read(root)
         (root / folder / "unrelated.txt").write_text("")
         with pytest.raises(InputError) as caught:
-            tasks.read(name, root)
-        assert not isinstance(caught.value, tasks.Absent)  # it looked here
+            data_set(name).read(root)
+        assert not isinstance(caught.value, Absent)  # it looked here
         assert str(root / folder) in str(caught.value)
 
 
 @pytest.mark.parametrize(("ending", "other"), [*product(("", ".xz"), (False, True))])
 def test_files_are_found_under_every_accepted_name(tmp_path, ending, other):
-    source = data.SOURCES["cifar10"]
+    source = data_sets()["cifar10"]
     folder = tmp_path / source.folders[other]
     folder.mkdir()
     assert source.missing(tmp_path) == ["data_batch_1.bin", "test_batch.bin"]
@@ -144,7 +147,7 @@ def test_check_reads_what_is_there_and_tells_broken_from_absent(say, root):
     assert "broken  train-labels-idx1-ubyte is not in" in lines["mnist"]
     assert "absent" in lines["cifar10"]
     assert "ok" in lines["synthetic"]
-    assert list(lines) == list(data.SOURCES)
+    assert list(lines) == list(data_sets())
 
 
 def test_absent_tasks_are_an_error_only_when_named(say, root):
@@ -185,9 +188,12 @@ def test_import_from_files_fills_the_cache(say, root, tmp_path):
 
 def test_import_from_the_hub_serves_partition_without_files(say, root, tmp_path, monkeypatch):
     pair = torch.rand(40, 784), torch.arange(40) % 4
-    monkeypatch.setitem(
-        tasks.HUB, "mnist", lambda train: pair if train else (torch.rand(4, 784), torch.arange(4))
+    few = torch.rand(4, 784), torch.arange(4)
+    fetching = replace(
+        data_set("mnist"),
+        fetch=lambda train: Samples(*pair) if train else Samples(*few),
     )
+    monkeypatch.setitem(data_sets(), "mnist", fetching)
     code, out, _ = say("data", "import", "mnist", "--hub")
     assert code == 0
     assert out.startswith("mnist: 40 train + 4 test samples, 4 labels, no natural clients")
@@ -300,15 +306,15 @@ def test_an_out_that_cannot_be_written_is_one_line(say, tmp_path):
 
 
 def test_labels_are_named_where_the_name_is_short():
-    assert [label_name("femnist", k) for k in (0, 10, 36, 61)] == ["0", "A", "a", "z"]
-    assert [label_name("shakespeare", k) for k in (0, 1, 79, 80)] == [
+    assert [data_set("femnist").label_name(k) for k in (0, 10, 36, 61)] == ["0", "A", "a", "z"]
+    assert [data_set("shakespeare").label_name(k) for k in (0, 1, 79, 80)] == [
         "newline",
         "space",
         "}",
         "other",
     ]
-    assert label_name("cifar10", 9) == "truck"
-    assert label_name("cifar100", 99) == "99"
+    assert data_set("cifar10").label_name(9) == "truck"
+    assert data_set("cifar100").label_name(99) == "99"
 
 
 @pytest.mark.parametrize(

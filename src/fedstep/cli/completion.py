@@ -61,13 +61,13 @@ def script(shell: str) -> str:
 def _names() -> dict[Any, list[str]]:
     """What can be written for an argument, by what the help calls it."""
     from fedstep.cli.catalog import catalog
-    from fedstep.cli.sources import SOURCES
     from fedstep.cli.study import SHIPPED
+    from fedstep.data.sets import data_sets
 
     return {
         "NAME": [entry.name for entry in catalog()],
         "STUDY": sorted(path.stem for path in SHIPPED.glob("*.toml")),
-        "TASK": list(SOURCES),
+        "TASK": list(data_sets()),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from fedstep.cli.options import add_data, add_json, print_json
-from fedstep.cli.sources import SOURCES, Source
-from fedstep.core.errors import InputError, unknown
+from fedstep.core.errors import InputError
+from fedstep.data.sets import DataSet, data_set, data_sets
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
-    from fedstep.data.tasks import Raw
+    from fedstep.data.sets.record import Raw
 
 NOTE = (
     "Every file may be plain or end in .gz, .xz or .bz2. "
@@ -70,8 +69,8 @@ def list_tasks(options: argparse.Namespace) -> None:
     table.add_column("task", no_wrap=True)
     table.add_column("found", max_width=14)
     table.add_column("what it is, and its files in the data directory")
-    for name, source in SOURCES.items():
-        table.add_row(name, _availability(name, data), "\n".join(source.lines()))
+    for record in data_sets().values():
+        table.add_row(record.name, _availability(record, data), "\n".join(_lines(record)))
     terminal = console()
     terminal.print(table)
     # lines of a file or a pipe are not broken: they are for searching
@@ -82,41 +81,39 @@ def list_tasks(options: argparse.Namespace) -> None:
 
 
 def _task_records(data: Path | None) -> list[dict[str, object]]:
-    records: list[dict[str, object]] = []
-    for name, source in SOURCES.items():
-        record: dict[str, object] = {
-            "task": name,
-            "what": source.what,
-            "found": _availability(name, data),
-            "folders": source.folders,
-            "files": source.needs,
-            "missing": source.missing(data),
-            "hub": source.hub or None,
+    described: list[dict[str, object]] = []
+    for record in data_sets().values():
+        description: dict[str, object] = {
+            "task": record.name,
+            "what": record.what,
+            "found": _availability(record, data),
+            "folders": record.folders,
+            "files": record.needs,
+            "missing": record.missing(data),
+            "hub": record.hub or None,
         }
-        records.append(record)
-    return records
+        described.append(description)
+    return described
 
 
 def check_tasks(options: argparse.Namespace) -> int:
     """Read each task; 2 if one that was asked for cannot be used."""
-    from fedstep.data import tasks
+    from fedstep.data.sets.record import directory
 
-    for name in options.tasks:
-        _source(name)
+    chosen = [data_set(name) for name in options.tasks]
     if _directory(options):
-        tasks.directory(options.data)  # a mistyped directory is one error, not one a task
+        directory(options.data)  # a mistyped directory is one error, not one a task
     terminal = console()
-    records = []
-    names: Iterable[str] = options.tasks or SOURCES
-    for name in names:
-        record = _checked(name, options.data)
-        records.append(record)
+    results = []
+    for record in chosen or data_sets().values():
+        result = _checked(record, options.data)
+        results.append(result)
         if not options.json:
-            state = record["state"]
-            terminal.print(f"{name:<12} {state:<7} {record['text']}", soft_wrap=True)
+            state = result["state"]
+            terminal.print(f"{record.name:<12} {state:<7} {result['text']}", soft_wrap=True)
     if options.json:
-        print_json(records)
-    states = {record["state"] for record in records}
+        print_json(results)
+    states = {result["state"] for result in results}
     # that files are absent is an error only where the task was asked for by name
     if not options.tasks:
         states.discard("absent")
@@ -125,37 +122,37 @@ def check_tasks(options: argparse.Namespace) -> int:
     return 2
 
 
-def _checked(name: str, data: Path | None) -> dict[str, str]:
+def _checked(record: DataSet, data: Path | None) -> dict[str, str]:
     """What reading a task came to."""
-    from fedstep.data import tasks
+    from fedstep.data.sets.record import Absent
 
     begun = perf_counter()
     try:
-        summary = _summary(tasks.read(name, data))
+        summary = _summary(record.read(data))
     except InputError as error:
         # a task without files that cannot be read lacks an extra, which is no damage
-        absent = isinstance(error, tasks.Absent) or not SOURCES[name].folders
+        absent = isinstance(error, Absent) or not record.folders
         state = "broken"
         if absent:
             state = "absent"
-        return {"task": name, "state": state, "text": str(error)}
+        return {"task": record.name, "state": state, "text": str(error)}
     text = f"{summary}, {perf_counter() - begun:.1f} s"
-    return {"task": name, "state": "ok", "text": text}
+    return {"task": record.name, "state": "ok", "text": text}
 
 
 def import_task(options: argparse.Namespace) -> None:
     """Fill the cache from files or from the hub."""
-    source = _source(options.task)
-    if not source.folders:
+    record = data_set(options.task)
+    if not record.folders:
         raise InputError(f"task {options.task} needs no files: there is nothing to import")
-    from fedstep.data import tasks
     from fedstep.data.cache import home
+    from fedstep.data.tasks import fetch
 
     begun = perf_counter()
     if options.hub:
-        raw = tasks.fetch(options.task)
+        raw = fetch(options.task)
     else:
-        raw = tasks.TASKS[options.task](options.data)
+        raw = record.read_files(options.data)
     seconds = perf_counter() - begun
     terminal = console()
     terminal.print(
@@ -164,7 +161,7 @@ def import_task(options: argparse.Namespace) -> None:
     )
     # files come before the cache, so an import from the hub would be for nothing
     data = _directory(options)
-    if options.hub and data and len(source.missing(data)) < len(source.needs):
+    if options.hub and data and len(record.missing(data)) < len(record.needs):
         terminal.print(f"but the files in {data} will be used before it", soft_wrap=True)
 
 
@@ -183,10 +180,18 @@ def _directory_text(data: Path | None) -> str:
     return str(data)
 
 
-def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise InputError(unknown("task", name, list(SOURCES)))
-    return SOURCES[name]
+def _lines(record: DataSet) -> list[str]:
+    """What is worth telling of a data set."""
+    lines = [record.what]
+    if not record.needs:
+        lines.append("no files needed")
+    for names in record.needs:
+        lines.append(f"{record.folders[0]}/{' or '.join(names)}")
+    for folder in record.folders[1:]:
+        lines.append(f"or the same in {folder}/")
+    if record.hub:
+        lines.append(f"hub: {record.hub}")
+    return lines
 
 
 def _summary(raw: Raw) -> str:
@@ -210,16 +215,13 @@ def _summary(raw: Raw) -> str:
     return ", ".join(parts)
 
 
-def _availability(name: str, data: Path | None) -> str:
+def _availability(record: DataSet, data: Path | None) -> str:
     """Whether a task can be had: from its files, from the cache, or not."""
-    from fedstep.data.cache import place
-
-    source = SOURCES[name]
-    missing = source.missing(data)
+    missing = record.missing(data)
     if not missing:
         return "yes"
-    if len(missing) < len(source.needs):
+    if len(missing) < len(record.needs):
         return f"in part, without {', '.join(missing)}"
-    if all(place(f"hub-{name}-{split}").is_file() for split in ("train", "test")):
+    if record.has_hub_copy():
         return "hub copy"
     return "no"

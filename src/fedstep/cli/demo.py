@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     with board.live:
         for method in demo.METHODS:
             watch = board.watcher(method)
-            fits.append(demo.run(task, method, options.rounds, options.seed, watch))
+            fits.append(demo.run_demo(task, method, options.rounds, options.seed, watch))
             board.finished(method)
     comparison = _comparison(fits, options.rounds)
     path = _write_report(fits, task, options)

@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> None:
     labels = _labels(options.task, split)
     facts = {
         "clients": str(len(labels.counts)),
-        "samples a client": spread([sum(row) for row in labels.counts]),
-        "labels a client": spread([sum(n > 0 for n in row) for row in labels.counts]),
+        "samples a client": quartile_text([sum(row) for row in labels.counts]),
+        "labels a client": quartile_text([sum(n > 0 for n in row) for row in labels.counts]),
         "hash": split.digest,
         "note": split.note or "none",
     }
@@ -83,8 +83,8 @@ class ClientLabels:
 
 
 def _labels(task: str, split: Split) -> ClientLabels:
-    from fedstep.data.labels import label_name
     from fedstep.data.parts import label_counts
+    from fedstep.data.sets import data_set
 
     targets = split.federation.fields[-1]
     if targets.is_floating_point():
@@ -96,7 +96,7 @@ def _labels(task: str, split: Split) -> ClientLabels:
     present = [label for label, total in enumerate(table.sum(0)) if total]
     return ClientLabels(
         counts=table[:, present].tolist(),
-        names=[label_name(task, label) for label in present],
+        names=[data_set(task).label_name(label) for label in present],
     )
 
 
@@ -139,7 +139,7 @@ def _write(
     return written
 
 
-def spread(values: Sequence[float]) -> str:
+def quartile_text(values: Sequence[float]) -> str:
     """Least, quartiles and most."""
     import numpy as np
 

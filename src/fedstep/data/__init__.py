@@ -1,20 +1,25 @@
-"""Clients' samples and how a round walks through them."""
+"""Clients' samples and how a round walks through them.
+
+What is not listed here is private to the package.
+"""
 
 from typing import TYPE_CHECKING
 
 from fedstep.core.lazy import lazy_names
 
 _HOMES = {
+    "cifar10": "cifar",
+    "cifar100": "cifar",
     "Federation": "federation",
     "Transform": "federation",
-    "Parts": "parts",
-    "check_disjoint": "parts",
-    "label_counts": "parts",
-    "partition_hash": "parts",
-    "Plan": "plan",
-    "Fixed": "plan",
-    "InOrder": "plan",
-    "Shuffled": "plan",
+    "from_flwr_datasets": "hub",
+    "emnist": "idx",
+    "mnist": "idx",
+    "Users": "leaf",
+    "femnist": "leaf",
+    "shakespeare": "leaf",
+    "shakespeare_roles": "leaf",
+    "libsvm": "libsvm_text",
     "Partitioner": "partition",
     "partitioner": "partition",
     "Dirichlet": "partition",
@@ -23,8 +28,23 @@ _HOMES = {
     "Natural": "partition",
     "Shards": "partition",
     "SizeLaw": "partition",
+    "WeightLaw": "partition",
     "LogNormal": "partition",
     "Power": "partition",
+    "Parts": "parts",
+    "check_disjoint": "parts",
+    "label_counts": "parts",
+    "partition_hash": "parts",
+    "Plan": "plan",
+    "Order": "plan",
+    "Fixed": "plan",
+    "InOrder": "plan",
+    "Shuffled": "plan",
+    "DataSet": "sets",
+    "data_set": "sets",
+    "data_sets": "sets",
+    "Split": "tasks",
+    "fetch": "tasks",
     "load": "tasks",
 }
 __all__ = list(_HOMES)
@@ -32,8 +52,18 @@ __all__ = list(_HOMES)
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from fedstep.data.cifar import cifar10 as cifar10
+    from fedstep.data.cifar import cifar100 as cifar100
     from fedstep.data.federation import Federation as Federation
     from fedstep.data.federation import Transform as Transform
+    from fedstep.data.hub import from_flwr_datasets as from_flwr_datasets
+    from fedstep.data.idx import emnist as emnist
+    from fedstep.data.idx import mnist as mnist
+    from fedstep.data.leaf import Users as Users
+    from fedstep.data.leaf import femnist as femnist
+    from fedstep.data.leaf import shakespeare as shakespeare
+    from fedstep.data.leaf import shakespeare_roles as shakespeare_roles
+    from fedstep.data.libsvm_text import libsvm as libsvm
     from fedstep.data.partition import Dirichlet as Dirichlet
     from fedstep.data.partition import Iid as Iid
     from fedstep.data.partition import LogNormal as LogNormal
@@ -43,6 +73,7 @@ if TYPE_CHECKING:
     from fedstep.data.partition import ProportionalDirichlet as ProportionalDirichlet
     from fedstep.data.partition import Shards as Shards
     from fedstep.data.partition import SizeLaw as SizeLaw
+    from fedstep.data.partition import WeightLaw as WeightLaw
     from fedstep.data.partition import partitioner as partitioner
     from fedstep.data.parts import Parts as Parts
     from fedstep.data.parts import check_disjoint as check_disjoint
@@ -50,6 +81,12 @@ if TYPE_CHECKING:
     from fedstep.data.parts import partition_hash as partition_hash
     from fedstep.data.plan import Fixed as Fixed
     from fedstep.data.plan import InOrder as InOrder
+    from fedstep.data.plan import Order as Order
     from fedstep.data.plan import Plan as Plan
     from fedstep.data.plan import Shuffled as Shuffled
+    from fedstep.data.sets import DataSet as DataSet
+    from fedstep.data.sets import data_set as data_set
+    from fedstep.data.sets import data_sets as data_sets
+    from fedstep.data.tasks import Split as Split
+    from fedstep.data.tasks import fetch as fetch
     from fedstep.data.tasks import load as load

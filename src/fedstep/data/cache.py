@@ -1,25 +1,43 @@
-"""Parsed data sets kept as tensors, so that a second start is quick."""
+"""Parsed data sets kept as tensors, so that a second start is quick.
+
+Every file holds a checksum of its tensors, and none is believed without it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
 
-if TYPE_CHECKING:  # safetensors.torch is imported where tensors are touched: to ask where the cache is needs no torch
+from fedstep.core.errors import InputError
+
+if TYPE_CHECKING:
+    # safetensors.torch is imported where tensors are touched: to ask where the cache is needs no
+    # torch
     from torch import Tensor
+
+CHECKSUM = "sha256"  # the entry of a file's metadata
+
+
+class DamagedCache(InputError):
+    """A file of the cache that is not as it was written."""
 
 
 def home() -> Path:
     """`FEDSTEP_CACHE`, or a folder in the user's cache directory."""
     given = os.environ.get("FEDSTEP_CACHE")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(given) if given else base / "fedstep"
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base) / "fedstep"
+    return Path.home() / ".cache" / "fedstep"
 
 
 def place(name: str) -> Path:
@@ -27,18 +45,46 @@ def place(name: str) -> Path:
     return home() / f"{name}.safetensors"
 
 
-def fingerprint(files: Iterable[Path], *words: object) -> str:
-    """Changes with the names, sizes and times of the files, and with the words."""
-    stats = [f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in sorted(files)]
-    return hashlib.sha256("\n".join([*map(str, words), *stats]).encode()).hexdigest()[:24]
+def content_key(folder: Path, files: Iterable[Path]) -> str:
+    """A key that changes with the names and the content of files.
+
+    Not with their times or places: a copy of the data is the same data, and other data of the same
+    names, sizes and times are not. A gigabyte takes about a second.
+    """
+    key = hashlib.sha256()
+    for path in sorted(files):
+        key.update(f"{path.relative_to(folder)}\n".encode())
+        try:
+            with path.open("rb") as file:
+                key.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    return key.hexdigest()[:24]
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """sha256 of the names, types, shapes and values."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def cached(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors under this name, made and kept if they are not there; a cache that cannot be written is no error.
+    """The tensors under this name, made and kept if they are not there, or damaged.
 
-    What is kept is mapped from its file: processes share it, and the system may drop and read again what is not in use.
+    What is kept is mapped from its file: processes share it, and the system may drop and read again
+    what is not in use. A cache that cannot be written is no error.
     """
-    there = kept(name)
+    try:
+        there = kept(name)
+    except DamagedCache as error:
+        warnings.warn(f"{error}: it is made anew", stacklevel=2)
+        there = None
     if there is not None:
         return there
     tensors = make()
@@ -49,28 +95,43 @@ def cached(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor
 
 
 def kept(name: str) -> dict[str, Tensor] | None:
-    """The tensors under this name; None where there are none, or a torn or foreign file."""
+    """The tensors under this name, or None; a file that is not as it was written is refused."""
     import safetensors.torch
 
-    try:
-        return safetensors.torch.load_file(place(name))
-    except (SafetensorError, OSError):
+    path = place(name)
+    if not path.is_file():
         return None
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            written = (file.metadata() or {}).get(CHECKSUM)
+        tensors = safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        # another process has just taken it away
+        return None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DamagedCache(f"{path} is damaged ({error})") from None
+    if written is None:
+        raise DamagedCache(f"{path} is damaged (it has no checksum)")
+    if written != checksum(tensors):
+        raise DamagedCache(f"{path} is damaged (its checksum does not agree)")
+    return tensors
 
 
-def keep(name: str, tensors: dict[str, Tensor]) -> None:
-    """Keep the tensors under this name: written beside it, then renamed, so that a reader never sees half a file."""
+def keep(name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Keep the tensors under this name.
+
+    They are written beside it, then renamed, so that a reader never sees half a file.
+    """
     import safetensors.torch
 
     path = place(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
     try:
-        safetensors.torch.save_file({k: v.contiguous() for k, v in tensors.items()}, part)
+        safetensors.torch.save_file(whole, part, metadata={CHECKSUM: checksum(whole)})
         part.replace(path)
-    except (
-        SafetensorError,
-        OSError,
-    ) as error:  # safetensors reports a full disk as an error of its own
+    except (SafetensorError, OSError) as error:
+        # safetensors reports a full disk as an error of its own
         part.unlink(missing_ok=True)
         raise OSError(str(error)) from None

@@ -81,12 +81,17 @@ def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
         data = data.tensors
     elif isinstance(data, Dataset):
         data = _stacked(data, what)
+    # the list may be anything: a path, a generator, a single array
     if not isinstance(data, tuple | list) or len(data) < 2:
         kind = type(data).__name__
         raise InputError(
             f"{what} is a {kind}: give a pair of arrays (inputs, targets) or a Dataset"
         )
-    fields = tuple(torch.as_tensor(field) for field in data)
+    try:
+        fields = tuple(torch.as_tensor(field) for field in data)
+    except (TypeError, ValueError, RuntimeError) as error:
+        # texts, arrays of objects, lists of unequal length
+        raise InputError(f"{what}: its fields do not become arrays ({error})") from None
     lengths = [_length(field) for field in fields]
     if len(set(lengths)) > 1 or lengths[0] < 0:
         raise InputError(f"{what}: inputs and targets differ in length ({lengths})")
@@ -103,12 +108,40 @@ def _length(field: Tensor) -> int:
 
 
 def _stacked(dataset: Any, what: str) -> tuple[Tensor, ...]:
-    # by number and not by iteration: a Dataset promises __getitem__, and its end need not raise
-    samples = [dataset[k] for k in range(len(dataset))]
+    samples = _samples(dataset, what)
     if not samples:
         raise InputError(f"{what} has no samples: leave it out")
     columns = []
-    for values in zip(*samples, strict=True):
-        column = torch.stack([torch.as_tensor(value) for value in values])
-        columns.append(column)
+    try:
+        for values in zip(*samples, strict=True):
+            column = torch.stack([torch.as_tensor(value) for value in values])
+            columns.append(column)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{what}: the samples of its Dataset do not fit together ({error})"
+        ) from None
     return tuple(columns)
+
+
+def _samples(dataset: Any, what: str) -> list[Any]:
+    """All samples, by number and not by iteration.
+
+    A Dataset promises __getitem__, and its end need not raise.
+    """
+    try:
+        count = len(dataset)
+    except TypeError as error:
+        raise InputError(
+            f"{what}: its Dataset has no length ({error}); give one that has"
+        ) from None
+    samples = []
+    for number in range(count):
+        try:
+            samples.append(dataset[number])
+        except Exception as error:
+            # any error of the user's code; theirs stays in sight as the cause of this one
+            raise InputError(
+                f"{what}: sample {number} of its Dataset cannot be read "
+                f"({type(error).__name__}: {error})"
+            ) from error
+    return samples

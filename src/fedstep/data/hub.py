@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -12,10 +13,11 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
-from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, encode
+from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, check_texts, encode
 from fedstep.data.partition.base import classes_of
 from fedstep.data.parts import Index, Parts
 
+# pairs of inputs and targets as data sets of the hub are used to name them
 COLUMNS = (
     ("img", "label"),
     ("img", "fine_label"),
@@ -25,176 +27,203 @@ COLUMNS = (
 )
 
 
-def cifar10(train: bool = True) -> tuple[Tensor, Tensor]:
-    """`uoft-cs/cifar10` as data.cifar has it: uint8 `[n, 3, 32, 32]` and labels."""
-    return fields(_load("uoft-cs/cifar10", "train" if train else "test"), "img", "label")
+def hub_columns(
+    repository: str,
+    train: bool,
+    inputs: str,
+    targets: str,
+) -> tuple[Tensor, Tensor]:
+    """Two columns of a data set of the hub that has a train and a test split; see `fields`."""
+    split = "test"
+    if train:
+        split = "train"
+    return fields(_load(repository, split), inputs, targets)
 
 
-def cifar100(train: bool = True, coarse: bool = False) -> tuple[Tensor, Tensor]:
-    """`uoft-cs/cifar100` as data.cifar has it, with fine or coarse labels."""
-    rows = _load("uoft-cs/cifar100", "train" if train else "test")
-    return fields(rows, "img", "coarse_label" if coarse else "fine_label")
+def hub_writers(train: bool = True) -> Users:
+    """`flwrlabs/femnist` by writer, as data.leaf has it (1.0 = background).
 
-
-def mnist(train: bool = True) -> tuple[Tensor, Tensor]:
-    """`ylecun/mnist` as data.idx has it: float32 `[n, 784]`, 1.0 = ink."""
-    return fields(_load("ylecun/mnist", "train" if train else "test"), "image", "label")
-
-
-def femnist(train: bool = True, invert: bool = False) -> Users:
-    """`flwrlabs/femnist` by writer, as data.leaf has it (1.0 = background unless inverted).
-
-    The hub has one split. Of each writer's n samples, in an order that depends on his id alone, the first int(0.9 n) are
-    train, as in LEAF; writers without a train and a test sample are left out of both.
+    The hub has one split. Of each writer's n samples, in an order that depends on his id alone, the
+    first int(0.9 n) are train, as in LEAF; writers without a train and a test sample are left out
+    of both.
     """
+
+    def choose(own: Index, name: str) -> Index:
+        shuffled = np.random.default_rng(key("femnist", name)).permutation(own)
+        first_test = int(0.9 * len(own))
+        return _if_both(shuffled[:first_test], shuffled[first_test:], train)
+
     rows = _load("flwrlabs/femnist", "train")
-    names, chosen = _chosen(rows["writer_id"], lambda own, name: _sampled(own, name, train))
-    inputs, targets = fields(rows.select(np.concatenate(chosen)), "image", "character")
+    writers = _chosen(rows["writer_id"], choose)
+    inputs, targets = fields(rows.select(writers.all_rows), "image", "character")
     if inputs.shape[1:] != (PIXELS,) or targets.max() >= FEMNIST_CLASSES:
         raise InputError(
-            "flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, the data set has changed"
+            "flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, "
+            "the data set has changed"
         )
-    return Users(
-        names,
-        1 - inputs if invert else inputs,
-        targets,
-        Parts.consecutive([len(c) for c in chosen]),
-    )
+    return Users(writers.names, inputs, targets, writers.parts)
 
 
-def shakespeare(train: bool = True) -> Users:
+def hub_roles(train: bool = True) -> Users:
     """`flwrlabs/shakespeare` by role, as data.leaf has it, split by LEAF's temporal rule.
 
-    The hub has one split, windows in order. Of a role's n windows the first k = int(0.8 n) are train and those from
-    k + 79 on are test; roles without both are left out of both.
+    The hub has one split, windows in order. Of a role's n windows the first k = int(0.8 n) are
+    train and those from k + 79 on are test; roles without both are left out of both.
     """
+
+    def choose(own: Index, name: str) -> Index:
+        k = int(0.8 * len(own))
+        return _if_both(own[:k], own[k + WINDOW - 1 :], train)
+
     rows = _load("flwrlabs/shakespeare", "train")
-    names, chosen = _chosen(rows["character_id"], lambda own, name: _temporal(own, train))
-    inputs, targets = fields(rows.select(np.concatenate(chosen)), "x", "y")
-    return Users(names, inputs, targets, Parts.consecutive([len(c) for c in chosen]))
+    roles = _chosen(rows["character_id"], choose)
+    inputs, targets = fields(rows.select(roles.all_rows), "x", "y")
+    return Users(roles.names, inputs, targets, roles.parts)
 
 
 def from_flwr_datasets(
-    fds: Any, split: str = "train", columns: tuple[str, str] | None = None
+    fds: Any,
+    split: str = "train",
+    columns: tuple[str, str] | None = None,
 ) -> Users:
     """The partitions of a `flwr_datasets.FederatedDataset`, in order, as users "0", "1", ...
 
-    `columns` names inputs and targets; without it the pairs in `COLUMNS` are tried. Set FLWR_TELEMETRY_ENABLED=0 to keep
-    flwr_datasets from reporting each partition it loads.
+    `columns` names inputs and targets; without it the pairs in `COLUMNS` are tried. Set
+    FLWR_TELEMETRY_ENABLED=0 to keep flwr_datasets from reporting each partition it loads.
     """
-    first = fds.load_partition(
-        0, split
-    )  # some partitioners know their number only after the data set is loaded
+    # some partitioners know their number only after the data set is loaded
+    partition = fds.load_partition(0, split)
     count = fds.partitioners[split].num_partitions
-    pair = columns or _columns(first.column_names)
-    each = [fields(first if i == 0 else fds.load_partition(i, split), *pair) for i in range(count)]
-    pooled = [torch.cat(column) for column in zip(*each, strict=True)]
+    inputs_name, targets_name = columns or _known_pair(partition.column_names)
+    inputs = []
+    targets = []
+    for number in range(count):
+        if number > 0:
+            partition = fds.load_partition(number, split)
+        own_inputs, own_targets = fields(partition, inputs_name, targets_name)
+        inputs.append(own_inputs)
+        targets.append(own_targets)
     return Users(
-        tuple(map(str, range(count))),
-        pooled[0],
-        pooled[1],
-        Parts.consecutive([len(y) for _, y in each]),
+        names=tuple(str(number) for number in range(count)),
+        inputs=torch.cat(inputs),
+        targets=torch.cat(targets),
+        parts=Parts.consecutive([len(own) for own in targets]),
     )
 
 
 def fields(rows: Any, inputs: str, targets: str) -> tuple[Tensor, Tensor]:
     """Two columns as arrays in the shapes that the file readers give.
 
-    Grey images become float32 `[n, h w]` in [0, 1], colour images uint8 `[n, 3, h, w]`, strings the symbols of leaf.encode,
-    vectors of numbers float32; targets become int64.
+    Grey images become float32 `[n, h w]` in [0, 1], colour images uint8 `[n, 3, h, w]`, strings the
+    symbols of leaf.encode, vectors of numbers float32; targets become int64.
     """
-    missing = [name for name in (inputs, targets) if name not in rows.column_names]
-    if missing:
-        raise InputError(
-            f"there is no column {missing[0]!r}: the columns are {', '.join(rows.column_names)}"
-        )
-    xs = [
-        x if isinstance(x, str) else np.asarray(x) for x in rows[inputs]
-    ]  # one image open at a time
+    for name in (inputs, targets):
+        if name not in rows.column_names:
+            there = ", ".join(rows.column_names)
+            raise InputError(f"there is no column {name!r}: the columns are {there}")
+    # images are opened as they are asked for: one at a time becomes an array
+    xs = [_value(x) for x in rows[inputs]]
     ys = list(rows[targets])
     if not xs:
         raise InputError(f"a partition has no rows in {inputs!r}: leave it out")
     if isinstance(xs[0], str):
-        return _strings(xs, WINDOW).view(-1, WINDOW), _strings(ys, 1).long()
+        return _symbols(xs, WINDOW).view(-1, WINDOW), _symbols(ys, 1).long()
     try:
-        values, labels = np.stack(xs), np.asarray(ys)
+        values = np.stack(xs)
+        labels = np.asarray(ys)
     except ValueError as error:
         raise InputError(f"the rows of {inputs!r} differ in shape: {error}") from None
-    if (
-        values.dtype.kind not in "fiu"
-        or labels.dtype.kind not in "iu"
-        or labels.ndim != 1
-        or labels.min() < 0
-    ):
+    whole = labels.dtype.kind in "iu" and labels.ndim == 1
+    if values.dtype.kind not in "fiu" or not whole or labels.min() < 0:
         raise InputError(
             f"{inputs!r} must hold images, numbers or strings and {targets!r} whole numbers from 0"
         )
     return _arranged(values), torch.from_numpy(labels.astype(np.int64))
 
 
+def _value(x: Any) -> Any:
+    if isinstance(x, str):
+        return x
+    return np.asarray(x)
+
+
 def _arranged(values: np.ndarray) -> Tensor:
     if values.dtype != np.uint8:
         return torch.from_numpy(values.astype(np.float32))
     if values.ndim == 4:
+        # colours last in pictures, first in torch
         return torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
-    return torch.from_numpy(values.reshape(len(values), -1).astype(np.float32)).div_(255)
+    grey = values.reshape(len(values), -1).astype(np.float32)
+    return torch.from_numpy(grey).div_(255)
 
 
-def _strings(texts: list[Any], length: int) -> Tensor:
-    wrong = [text for text in texts if not isinstance(text, str) or len(text) != length]
-    if wrong:
-        raise InputError(f"{wrong[0]!r} is not a string of length {length}")
+def _symbols(texts: list[Any], length: int) -> Tensor:
+    try:
+        check_texts(texts, length)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     return encode("".join(texts))
 
 
-def _columns(names: Sequence[str]) -> tuple[str, str]:
-    pair = next((pair for pair in COLUMNS if set(pair) <= set(names)), None)
-    if pair is None:
-        raise InputError(f"the columns are {', '.join(names)}: give columns=(inputs, targets)")
-    return pair
+def _known_pair(names: Sequence[str]) -> tuple[str, str]:
+    for pair in COLUMNS:
+        if set(pair) <= set(names):
+            return pair
+    raise InputError(f"the columns are {', '.join(names)}: give columns=(inputs, targets)")
 
 
-def _chosen(
-    ids: Sequence[str], choose: Callable[[Index, str], Index]
-) -> tuple[tuple[str, ...], list[Index]]:
-    """Names and chosen rows of the natural users that have any."""
+@dataclass(frozen=True)
+class _ChosenUsers:
+    """Users and the rows of each that belong to a split."""
+
+    names: tuple[str, ...]
+    rows: list[Index]
+
+    @property
+    def all_rows(self) -> Index:
+        return np.concatenate(self.rows)
+
+    @property
+    def parts(self) -> Parts:
+        """Where the users are once all rows stand one after the other."""
+        return Parts.consecutive([len(own) for own in self.rows])
+
+
+def _chosen(ids: Sequence[str], choose: Callable[[Index, str], Index]) -> _ChosenUsers:
+    """The natural users that have any rows of this split."""
     column = np.asarray(list(ids))
-    each = [(str(column[own[0]]), own) for own in classes_of(column)]
-    chosen = [(name, rows) for name, own in each if len(rows := choose(own, name))]
-    if not chosen:
+    names = []
+    chosen = []
+    for own in classes_of(column):
+        name = str(column[own[0]])
+        rows = choose(own, name)
+        if len(rows) > 0:
+            names.append(name)
+            chosen.append(rows)
+    if not names:
         raise InputError("no user has both a train and a test sample")
-    return tuple(name for name, _ in chosen), [rows for _, rows in chosen]
-
-
-def _sampled(own: Index, name: str, train: bool) -> Index:
-    shuffled, k = np.random.default_rng(key("femnist", name)).permutation(own), int(0.9 * len(own))
-    return _if_both(shuffled[:k], shuffled[k:], train)
-
-
-def _temporal(own: Index, train: bool) -> Index:
-    k = int(0.8 * len(own))
-    return _if_both(own[:k], own[k + WINDOW - 1 :], train)
+    return _ChosenUsers(tuple(names), chosen)
 
 
 def _if_both(first: Index, second: Index, train: bool) -> Index:
     """One of the two, or nothing where either is empty."""
-    if not len(first) or not len(second):
+    if len(first) == 0 or len(second) == 0:
         return first[:0]
-    return first if train else second
+    if train:
+        return first
+    return second
 
 
-def _load(name: str, split: str) -> Any:
+def _load(repository: str, split: str) -> Any:
     try:
         hub = import_module("datasets")
     except ModuleNotFoundError:
         raise InputError("the package `datasets` is missing: pip install 'fedstep[hub]'") from None
     try:
-        return hub.load_dataset(name, split=split)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # no network, or offline mode and nothing cached
+        return hub.load_dataset(repository, split=split)
+    except (OSError, RuntimeError, ValueError) as error:
+        # no network, or offline mode and nothing cached
         raise InputError(
-            f"{name} cannot be fetched from the hub ({error}): connect once, or use the file readers"
+            f"{repository} cannot be fetched from the hub ({error}): "
+            "connect once, or use the file readers"
         ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,22 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
+from fedstep.data.alphabet import ALPHABET, UNKNOWN
 from fedstep.data.federation import Federation
 from fedstep.data.files import find, listing, read_json
 from fedstep.data.parts import Parts
 
-PIXELS, FEMNIST_CLASSES = 784, 62
-WINDOW = 80
-ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's 80
-UNKNOWN = len(
-    ALPHABET
-)  # one symbol of its own: LEAF's code lets -1, the authors' lets a real character stand for it
-VOCABULARY = UNKNOWN + 1
+PIXELS = 784
+FEMNIST_CLASSES = 62
+WINDOW = 80  # characters of an input
 
 _CODES = np.full(128, UNKNOWN, np.uint8)
-_CODES[[ord(c) for c in ALPHABET]] = np.arange(UNKNOWN, dtype=np.uint8)
+_CODES[[ord(symbol) for symbol in ALPHABET]] = np.arange(UNKNOWN, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
 class Users:
-    """Samples of named users: those of user i are rows `parts[i]` of the pooled inputs and targets."""
+    """Samples of named users: those of user i are rows `parts[i]` of inputs and targets."""
 
     names: tuple[str, ...]
     inputs: Tensor
@@ -42,75 +39,98 @@ class Users:
         """The users as clients, in order."""
         return Federation((self.inputs, self.targets), self.parts)
 
+    @property
+    def ids(self) -> Tensor:
+        """The number of every sample's user."""
+        ids = torch.empty(len(self.targets), dtype=torch.int64)
+        for number, part in enumerate(self.parts):
+            ids[part] = number
+        return ids
+
     def only(self, names: Sequence[str]) -> Users:
         """These users in this order: `test.only(train.names)` brings two splits in line."""
-        place = {name: i for i, name in enumerate(self.names)}
-        missing = [name for name in names if name not in place]
-        if missing or not names:
-            raise InputError(
-                f"there is no user {missing[0]!r} among the {len(place)} here"
-                if missing
-                else "name a user"
-            )
-        parts = [self.parts[place[name]] for name in names]
+        if not names:
+            raise InputError("name a user")
+        place = {name: number for number, name in enumerate(self.names)}
+        parts = []
+        for name in names:
+            if name not in place:
+                raise InputError(f"there is no user {name!r} among the {len(place)} here")
+            parts.append(self.parts[place[name]])
         rows = torch.cat(parts)
         return Users(
-            tuple(names),
-            self.inputs[rows],
-            self.targets[rows],
-            Parts.consecutive([len(part) for part in parts]),
+            names=tuple(names),
+            inputs=self.inputs[rows],
+            targets=self.targets[rows],
+            parts=Parts.consecutive([len(part) for part in parts]),
         )
 
 
 def femnist(directory: str | Path, invert: bool = False) -> Users:
-    """FEMNIST shards of a directory: float32 pixels `[n, 784]` in [0, 1] and int64 labels 0..61 (0-9, A-Z, a-z).
+    """FEMNIST shards of a directory: float32 pixels `[n, 784]` in [0, 1] and int64 labels.
 
-    LEAF's polarity is kept: 1.0 is the white background. `invert=True` gives 1 - x: ink is 1.0, as in MNIST.
+    Labels are 0..61 (0-9, A-Z, a-z). LEAF's polarity is kept: 1.0 is the white background.
+    `invert=True` gives 1 - x: ink is 1.0, as in MNIST.
     """
-    users = _merge(directory, _pixels)
-    return Users(users.names, 1 - users.inputs, users.targets, users.parts) if invert else users
+    users = _all_users(directory, _pixels)
+    if invert:
+        return replace(users, inputs=1 - users.inputs)
+    return users
 
 
 def shakespeare(directory: str | Path) -> Users:
-    """Shakespeare shards of a directory: uint8 symbols `[n, 80]` and the int64 next symbol, 0..80 by `encode`.
+    """Shakespeare shards of a directory: uint8 symbols `[n, 80]` and the int64 next symbol.
 
-    LEAF's own test files count the 79 windows that its split drops; that one difference of `num_samples` is accepted.
+    Symbols are 0..80 by `encode`. LEAF's own test files count the 79 windows that its split drops;
+    that one difference of `num_samples` is accepted.
     """
-    return _merge(directory, _text, uncounted=WINDOW - 1)
+    return _all_users(directory, _text, uncounted=WINDOW - 1)
 
 
 def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
     """Shakespeare cut from `roles.json`, an object {role: text}, by LEAF's temporal rule.
 
-    With text t and n = len(t) - 80, sample i is (t[i : i+80], t[i+80]); train has i < k = int(0.8 n), test has
-    k + 79 <= i < n, so that no test input overlaps a train input. Roles without both are left out of both.
+    With text t and n = len(t) - 80, sample i is (t[i : i+80], t[i+80]); train has i < k = int(0.8 n),
+    test has k + 79 <= i < n, so that no test input overlaps a train input. Roles without both are
+    left out of both.
     """
     path = find(directory, "roles.json")
     texts = read_json(path)
-    if not isinstance(texts, dict) or not all(isinstance(t, str) for t in texts.values()):
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise InputError(f"{path} is not an object of role: text")
-    ends = {
-        role: (int(0.8 * (len(t) - WINDOW)), len(t) - WINDOW)
-        for role, t in texts.items()
-        if len(t) > WINDOW
-    }
-    ends = {role: (k, n) for role, (k, n) in ends.items() if k > 0 and n > k + WINDOW - 1}
-    if not ends:
+    names = []
+    inputs = []
+    targets = []
+    for role, text in texts.items():
+        windows = _windows(len(text), train)
+        if windows is None:
+            continue
+        symbols = encode(text)
+        names.append(role)
+        inputs.append(symbols.unfold(0, WINDOW, 1)[windows.start : windows.stop])
+        targets.append(symbols[windows.start + WINDOW : windows.stop + WINDOW].long())
+    if not names:
         raise InputError(
             f"{path} has no role with a train and a test sample: the texts are too short"
         )
-    inputs, targets = [], []
-    for role, (k, n) in ends.items():
-        symbols = encode(texts[role])
-        first, last = (0, k) if train else (k + WINDOW - 1, n)
-        inputs.append(symbols.unfold(0, WINDOW, 1)[first:last])
-        targets.append(symbols[first + WINDOW : last + WINDOW].long())
     return Users(
-        tuple(ends),
-        torch.cat(inputs),
-        torch.cat(targets),
-        Parts.consecutive([len(y) for y in targets]),
+        names=tuple(names),
+        inputs=torch.cat(inputs),
+        targets=torch.cat(targets),
+        parts=Parts.consecutive([len(own) for own in targets]),
     )
+
+
+def _windows(length: int, train: bool) -> range | None:
+    """The windows of a role in one split; None where the role has not both splits."""
+    n = length - WINDOW
+    k = int(0.8 * n)
+    first_test = k + WINDOW - 1
+    if k <= 0 or n <= first_test:
+        return None
+    if train:
+        return range(0, k)
+    return range(first_test, n)
 
 
 def encode(text: str) -> Tensor:
@@ -123,88 +143,150 @@ def encode(text: str) -> Tensor:
     return torch.from_numpy(_CODES[np.minimum(points, 127)])  # 127 is unknown itself
 
 
-def _merge(
+def _all_users(
     directory: str | Path,
     convert: Callable[[list[Any], list[Any]], tuple[Tensor, Tensor]],
     uncounted: int = 0,
 ) -> Users:
-    each: dict[str, tuple[Tensor, Tensor]] = {}
+    """The users of all files of a directory, in the order of the files."""
+    inputs: dict[str, Tensor] = {}
+    targets: dict[str, Tensor] = {}
     for path in listing(directory, ".json"):
-        for user, inputs, targets in _shard(path, uncounted):
-            if user in each:
+        for user in _users_of_file(path, uncounted):
+            if user.name in inputs:
                 raise InputError(
-                    f"{path}: user {user!r} was already in an earlier file: keep one of the two"
+                    f"{path}: user {user.name!r} was already in an earlier file: "
+                    "keep one of the two"
                 )
             try:
-                each[user] = convert(inputs, targets)
+                converted = convert(user.inputs, user.targets)
             except ValueError as error:
-                raise InputError(f"{path}, user {user!r}: {error}") from None
-    pooled = [torch.cat(column) for column in zip(*each.values(), strict=True)]
+                raise InputError(f"{path}, user {user.name!r}: {error}") from None
+            inputs[user.name], targets[user.name] = converted
     return Users(
-        tuple(each), pooled[0], pooled[1], Parts.consecutive([len(y) for _, y in each.values()])
+        names=tuple(inputs),
+        inputs=torch.cat(list(inputs.values())),
+        targets=torch.cat(list(targets.values())),
+        parts=Parts.consecutive([len(own) for own in targets.values()]),
     )
 
 
-def _shard(path: Path, uncounted: int) -> Iterator[tuple[str, list[Any], list[Any]]]:
+@dataclass(frozen=True)
+class _JsonUser:
+    """A user as the file has it; x and y are lists of one length, of anything."""
+
+    name: str
+    inputs: list[Any]
+    targets: list[Any]
+
+
+def _users_of_file(path: Path, uncounted: int) -> Iterator[_JsonUser]:
     """Users of a file in its order, with everything checked that the file says about itself."""
-    shard = read_json(path)
-    parts = (
-        [shard.get(k) for k in ("users", "num_samples", "user_data")]
-        if isinstance(shard, dict)
-        else []
-    )
-    match parts:
-        case [list() as users, list() as counts, dict() as data] if users:
-            pass
-        case _:
+    shard = _read_shard(path)
+    for name, count in zip(shard.users, shard.counts, strict=True):
+        # popped: the lists of a user are freed before the next is converted
+        user = _json_user(path, name, shard.data.pop(name))
+        length = len(user.targets)
+        counted = count in (length, length + uncounted)
+        if len(user.inputs) != length or not counted:
             raise InputError(
-                f"{path} is not LEAF JSON: `users`, `num_samples` and `user_data` are needed"
+                f"{path}, user {name!r} has {len(user.inputs)} x, {length} y and "
+                f"num_samples {_shown(count)}: they must agree"
             )
-    if (
-        len(users) != len(counts)
-        or not all(isinstance(u, str) for u in users)
-        or sorted(users) != sorted(data)
-    ):
+        yield user
+
+
+def _read_shard(path: Path) -> _Shard:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        content = {}
+    shard = _Shard(
+        users=content.get("users"),
+        counts=content.get("num_samples"),
+        data=content.get("user_data"),
+    )
+    if not shard.has_its_parts():
+        raise InputError(
+            f"{path} is not LEAF JSON: `users`, `num_samples` and `user_data` are needed"
+        )
+    if not shard.agrees():
         raise InputError(
             f"{path}: `users`, `num_samples` and `user_data` do not name the same users once each"
         )
-    for user, count in zip(users, counts, strict=True):
-        own = data.pop(user)  # the lists of a user are freed before the next is converted
-        inputs, targets = (own.get("x"), own.get("y")) if isinstance(own, dict) else (None, None)
-        if not isinstance(inputs, list) or not isinstance(targets, list):
-            raise InputError(f"{path}, user {user!r}: lists `x` and `y` are needed")
-        if not inputs:
-            raise InputError(
-                f"{path}, user {user!r} has no samples: leave the user out of the file"
-            )
-        if len(inputs) != len(targets) or count not in (len(targets), len(targets) + uncounted):
-            found = f"{len(inputs)} x, {len(targets)} y and num_samples {count}"
-            raise InputError(f"{path}, user {user!r} has {found}: they must agree")
-        yield user, inputs, targets
+    return shard
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """The three parts of a file, as they were found."""
+
+    users: Any
+    counts: Any
+    data: Any
+
+    def has_its_parts(self) -> bool:
+        lists = isinstance(self.users, list) and isinstance(self.counts, list)
+        return lists and isinstance(self.data, dict) and len(self.users) > 0
+
+    def agrees(self) -> bool:
+        if not all(isinstance(user, str) for user in self.users):
+            return False
+        same_length = len(self.users) == len(self.counts)
+        return same_length and sorted(self.users) == sorted(self.data)
+
+
+def _json_user(path: Path, name: str, entry: Any) -> _JsonUser:
+    if not isinstance(entry, dict):
+        entry = {}
+    inputs = entry.get("x")
+    targets = entry.get("y")
+    if not isinstance(inputs, list) or not isinstance(targets, list):
+        raise InputError(f"{path}, user {name!r}: lists `x` and `y` are needed")
+    if not inputs:
+        raise InputError(f"{path}, user {name!r} has no samples: leave the user out of the file")
+    return _JsonUser(name, inputs, targets)
 
 
 def _pixels(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
-    if {type(y) for y in targets} != {int} or not 0 <= min(targets) <= max(
-        targets
-    ) < FEMNIST_CLASSES:
-        wrong = next(y for y in targets if type(y) is not int or not 0 <= y < FEMNIST_CLASSES)
-        raise ValueError(f"label {wrong!r} is not a whole number in 0..{FEMNIST_CLASSES - 1}")
-    lengths = {len(x) if isinstance(x, list) else 0 for x in inputs}
-    if lengths != {PIXELS}:
-        raise ValueError(f"an image has {min(lengths - {PIXELS})} pixels, not {PIXELS}")
+    for label in targets:
+        # `type`, not isinstance: true is no label
+        if type(label) is not int or not 0 <= label < FEMNIST_CLASSES:
+            last = FEMNIST_CLASSES - 1
+            raise ValueError(f"label {_shown(label)} is not a whole number in 0..{last}")
+    for image in inputs:
+        if not isinstance(image, list) or len(image) != PIXELS:
+            raise ValueError(f"an image has {_length(image)} pixels, not {PIXELS}")
     images = np.array(inputs)  # no dtype: asked for floats, numpy would read the string "1" as 1.0
     if images.dtype.kind not in "fiu" or images.shape != (len(inputs), PIXELS):
         raise ValueError("a pixel is not a number")
-    if not (images.min() >= 0 and images.max() <= 1):  # also for NaN
+    # written so that NaN fails too
+    if not (images.min() >= 0 and images.max() <= 1):
         raise ValueError("a pixel is outside [0, 1]: divide bytes by 255")
     return torch.from_numpy(images.astype(np.float32)), torch.tensor(targets)
 
 
+def _length(image: Any) -> int:
+    if isinstance(image, list):
+        return len(image)
+    return 0
+
+
 def _text(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
-    for values, length in ((inputs, WINDOW), (targets, 1)):
-        wrong = [v for v in values if not isinstance(v, str) or len(v) != length]
-        if wrong:
-            raise ValueError(
-                f"{wrong[0]!r} is not a string of {length} character{'s' if length > 1 else ''}"
-            )
-    return encode("".join(inputs)).view(-1, WINDOW), encode("".join(targets)).long()
+    check_texts(inputs, WINDOW)
+    check_texts(targets, 1)
+    windows = encode("".join(inputs)).view(-1, WINDOW)
+    return windows, encode("".join(targets)).long()
+
+
+def check_texts(values: list[Any], length: int) -> None:
+    """Refuse what is not text of this length."""
+    for value in values:
+        if not isinstance(value, str) or len(value) != length:
+            raise ValueError(f"{_shown(value)} is not a string of length {length}")
+
+
+def _shown(value: Any) -> str:
+    # what is nested is not shown: it may be too deep for that
+    if isinstance(value, str | int | float):
+        return repr(value)[:100]
+    return f"a {type(value).__name__}"

@@ -42,14 +42,19 @@ class InOrder:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Given passes, repeated: `Fixed(((2, 0, 1), (0, 1, 2)))`; cut into batches like any other pass."""
+    """Given passes, repeated: `Fixed(((2, 0, 1), (0, 1, 2)))`.
+
+    They are cut into batches like any other pass.
+    """
 
     passes: tuple[tuple[int, ...], ...]
 
     def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
         while True:
             for indices in self.passes:
-                if not indices or max(indices) >= n or min(indices) < 0:
+                # checked here, because only here is the client known
+                fits = indices and min(indices) >= 0 and max(indices) < n
+                if not fits:
                     raise InputError(
                         f"Fixed: the pass {indices} does not fit client {client} with {n} samples"
                     )
@@ -75,18 +80,21 @@ class Plan:
             raise InputError(
                 f"Plan(steps={self.steps}, epochs={self.epochs}): give one of them, the other None"
             )
-        if (self.steps is not None and self.steps < 0) or (
-            self.epochs is not None and self.epochs < 0
-        ):
+        # one of the two is None, which counts as nothing here
+        if (self.steps or 0) < 0 or (self.epochs or 0) < 0:
             raise InputError(f"Plan(steps={self.steps}, epochs={self.epochs}): must be 0 or more")
 
     def length(self, n: int) -> int:
         """Number of local steps of a client with n samples."""
-        return self.steps if self.steps is not None else (self.epochs or 0) * -(-n // self.batch)
+        if self.steps is not None:
+            return self.steps
+        batches_a_pass = -(-n // self.batch)  # rounded up
+        return (self.epochs or 0) * batches_a_pass
 
     def __call__(self, n: int, seed: int, round: int, client: int) -> list[Tensor]:
         """The batches of a client in a round, as indices into its own samples."""
-        total, batches = self.length(n), list[Tensor]()
+        total = self.length(n)
+        batches: list[Tensor] = []
         passes = self.order(n, seed, round, client)
         while len(batches) < total:
             batches += torch.split(next(passes), self.batch)

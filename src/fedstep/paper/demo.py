@@ -67,11 +67,11 @@ def problem(data: str = "digits", seed: int = 0) -> Problem:
         name=data,
         federation=Federation((x[train], y[train]), parts),
         test=(x[held], y[held]),
-        model=mlp(x.shape[1], classes, seed),
+        model=demo_network(x.shape[1], classes, seed),
     )
 
 
-def mlp(inputs: int, classes: int, seed: int) -> nn.Module:
+def demo_network(inputs: int, classes: int, seed: int) -> nn.Module:
     """A small network whose start depends on the seed alone."""
     # torch's layers draw from the global generator: it is put back as it was.
     with torch.random.fork_rng(devices=[]):
@@ -83,7 +83,7 @@ def mlp(inputs: int, classes: int, seed: int) -> nn.Module:
         )
 
 
-def run(
+def run_demo(
     task: Problem,
     method: str,
     rounds: int,

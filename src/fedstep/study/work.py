@@ -16,10 +16,10 @@ from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
-from fedstep.data.labels import label_name
 from fedstep.data.partition import partitioner
 from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
+from fedstep.data.sets import data_set
 from fedstep.execute.base import Executor
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
@@ -160,11 +160,12 @@ def note_labels(
         # a label that no client holds would be an empty row of the chart
         if counts[:, label].any():
             present.append(label)
+    record = data_set(setting.data)
     write_json(
         home / "labels.json",
         {
             "seed": seed,
-            "labels": [label_name(setting.data, label) for label in present],
+            "labels": [record.label_name(label) for label in present],
             "counts": counts[:, present].tolist(),
         },
     )
