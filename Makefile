@@ -10,7 +10,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # The tests whose outcome hangs on floating-point numbers.
 NUMERICAL := tests/execute tests/models tests/oracles tests/reference tests/steps tests/theorems tests/zoo
 
-.PHONY: demo test test-cpus lint slow clean
+.PHONY: demo test test-cpus test-ray test-flower lint slow clean
 
 demo: $(STAMP)
 	$(BIN)/fedstep demo
@@ -24,6 +24,26 @@ test-cpus: $(STAMP)
 		echo "as a processor with $$cpu:"; \
 		env $$($(BIN)/python tests/cpus.py $$cpu) $(PYTEST) -n auto --durations=10 $(NUMERICAL) || exit 1; \
 	done
+
+# Ray and Flower pin packages that we have newer (rich, packaging): each has an environment of its
+# own, without our constraints. Only torch is pinned, so that all three take the same build.
+TORCH := $(shell grep '^torch==' constraints.txt)
+OWN_PYTEST := OMP_NUM_THREADS=1 FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0
+
+test-flower: .venv-flower/.installed
+	$(OWN_PYTEST) .venv-flower/bin/python -m pytest --timeout 300 --durations=5 tests/flower
+
+test-ray: .venv-ray/.installed
+	$(OWN_PYTEST) .venv-ray/bin/python -m pytest --timeout 300 --durations=5 tests/ray
+
+.venv-flower/.installed: EXTRA := flwr[simulation]>=1.38,<2
+.venv-ray/.installed: EXTRA := ray>=2.52
+.venv-%/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH)
+	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH) \
+		--editable . '$(EXTRA)' pytest pytest-timeout hypothesis
+	touch $@
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -41,4 +61,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-ray .venv-flower out .pytest_cache .mypy_cache .ruff_cache .hypothesis

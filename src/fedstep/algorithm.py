@@ -182,11 +182,13 @@ class Algorithm:
     ) -> Update:
         """The gradient of each client at the point sent, in the place of the delta."""
         done = self.probe_reply(sent, memory, forward, batches, samples)
-        reply = done.reply
+        return Update(self.count_probe(done.reply), done.memory, done.trace)
+
+    def count_probe(self, reply: Reply) -> Aggregate:
+        """The reply to a probe as a summand."""
         # gradients are not guarded: a limit for deltas says nothing about them
         weight = self.weighting(reply.samples)
-        gradients = Aggregate.of(reply.delta, reply.message, weight, reply.sane)
-        return Update(gradients, done.memory, done.trace)
+        return Aggregate.of(reply.delta, reply.message, weight, reply.sane)
 
     def probe_reply(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedstep.algorithm import Broadcast, Update
+from fedstep.algorithm import Broadcast, LocalRound, Update
 from fedstep.core.types import Batch
 from fedstep.core.vec import State
 from fedstep.execute.base import Local, run_clients
@@ -44,6 +44,26 @@ class Sequential(Local):
         # one client has no axis of clients, a job has
         stacked = {name: value[None] for name, value in update.memory.items()}
         return replace(update, memory=stacked)
+
+
+def client_reply(
+    task: Task,
+    sent: Broadcast,
+    client: int,
+    memory: State,
+    probe: bool = False,
+) -> LocalRound:
+    """One client's round before it is weighted: what a client elsewhere sends, to the same bits."""
+    call = task.algorithm.reply
+    if probe:
+        call = task.algorithm.probe_reply
+    return call(
+        sent,
+        memory,
+        task.model,
+        _batches(task, sent, client, probe),
+        torch.tensor(task.federation.size(client)),
+    )
 
 
 def _batches(

@@ -97,6 +97,14 @@ class ModuleModel(FlatModel):
             views[name] = piece.view(shape)
         return views
 
+    def untrained(self) -> dict[str, Tensor]:
+        """Frozen parameters and buffers: they stay what they are on every machine."""
+        values = dict(self._buffers)
+        for name, parameter in self.module.named_parameters():
+            if name not in self._names:
+                values[name] = parameter.detach()
+        return values
+
     def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor]:
         state = self.parameters(x)
         # copies, so that a pass that writes to a buffer leaves no mark

@@ -35,6 +35,7 @@ ROW_COLUMNS = (
     "clients",
     "rejected",
     "clipped",
+    "missing",
 )
 
 

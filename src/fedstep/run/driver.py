@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import safetensors.torch
@@ -28,7 +28,7 @@ import fedstep
 from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.vec import State
-from fedstep.execute.store import Store, store_for
+from fedstep.execute.store import Store
 from fedstep.run import checkpoint
 from fedstep.run.claim import FolderClaim, claimed
 from fedstep.run.files import (
@@ -51,11 +51,26 @@ from fedstep.run.folder import (
 )
 from fedstep.run.journal import Journal
 from fedstep.run.record import RoundReport
-from fedstep.run.simulate import Simulation
 
 SHARE = 0.05  # of the time may go into checkpoints
 
 Series = Iterable[tuple[Server, RoundReport]]
+
+
+class RoundSource(Protocol):
+    """Whoever makes rounds: a simulation, or a deployment whose clients are elsewhere."""
+
+    def begin(self, rounds: int) -> Server:
+        """The state before the first of so many rounds."""
+        ...
+
+    def new_store(self, folder: Path) -> Store:
+        """Where clients' memories go, in files under this folder if need be."""
+        ...
+
+    def run(self, server: Server, store: Store, until: int) -> Series:
+        """Rounds server.round + 1 to `until`; each yields a state to go on from."""
+        ...
 
 
 @contextmanager
@@ -76,6 +91,8 @@ class RunFolder:
     claim: FolderClaim
     notes: list[str] = field(default_factory=list)
     checkpoint_seconds: float = 0.0  # spent on them by this process
+    # of the time that may go into them; infinite: one after every round
+    checkpoint_share: float = field(default_factory=lambda: SHARE)
     _journal: Journal = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +151,7 @@ class RunFolder:
 
     def complete(
         self,
-        simulation: Simulation,
+        source: RoundSource,
         until: int,
         model_of: Callable[[Server], State],
         watch: Callable[[Series], Series] = iter,
@@ -144,9 +161,9 @@ class RunFolder:
         `watch` is given the rounds as they come and passes them on; what it raises interrupts the
         run.
         """
-        server, store = self._resume(simulation, until)
+        server, store = self._resume(source, until)
         # a run that was killed after its last round has none left: the server is the one restored
-        series = self._rounds(simulation, server, store, until)
+        series = self._rounds(source, server, store, until)
         for after_round, _ in watch(series):
             server = after_round
         self._finish(server, model_of(server))
@@ -154,7 +171,7 @@ class RunFolder:
 
     def _rounds(
         self,
-        simulation: Simulation,
+        source: RoundSource,
         server: Server,
         store: Store,
         until: int,
@@ -162,12 +179,12 @@ class RunFolder:
         """Each round is in the journal when it comes out, and in a checkpoint from time to time."""
         last_checkpoint = perf_counter()
         cost = 0.0
-        for after_round, row in simulation.run(server, store, until):
+        for after_round, row in source.run(server, store, until):
             self._journal.append(row.to_dict())
             yield after_round, row
             # by what the last one cost: a large model is saved seldom, a small one every round
             elapsed = perf_counter() - last_checkpoint
-            if elapsed * SHARE >= cost:
+            if elapsed * self.checkpoint_share >= cost:
                 cost = self._checkpoint(after_round, store)
                 last_checkpoint = perf_counter()
 
@@ -205,7 +222,7 @@ class RunFolder:
         tensors = safetensors.torch.load_file(self.path / SERVER)
         return checkpoint.server_from(tensors, mark.rounds, mark.horizon)
 
-    def _resume(self, simulation: Simulation, until: int) -> tuple[Server, Store]:
+    def _resume(self, source: RoundSource, until: int) -> tuple[Server, Store]:
         # rows are about to change: a mark that speaks of the old ones would call them damaged
         (self.path / DONE).unlink(missing_ok=True)
         restored = checkpoint.restore(self.path)
@@ -213,7 +230,7 @@ class RunFolder:
             # rows without a checkpoint are done again, and must not stand there twice
             self._journal.keep(0)
             memories = self.path / checkpoint.MEMORIES
-            return simulation.begin(until), store_for(simulation.task, memories)
+            return source.begin(until), source.new_store(memories)
         self.notes.extend(restored.complaints)
         if restored.journal is None:
             self._journal.keep(restored.server.round)

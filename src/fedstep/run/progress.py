@@ -39,6 +39,8 @@ def summary(row: RoundReport) -> str:
         words.append(f"failed {row.failed}")
     if row.rejected:
         words.append(f"rejected {row.rejected}")
+    if row.missing:
+        words.append(f"missing {row.missing}")
     if row.clipped:
         words.append(f"clipped {row.clipped}")
     return "  ".join(words)

@@ -43,8 +43,9 @@ class RoundReport:
     bytes_down: int  # to the clients
     seconds: float
     clients: int  # whose updates counted
-    rejected: int  # whose updates were not finite
+    rejected: int  # whose updates were not finite, or not of the form that was asked for
     clipped: int = 0  # whose updates the guard shortened
+    missing: int = 0  # that were asked and did not answer in time
 
     @property
     def gradients(self) -> float:
@@ -140,6 +141,7 @@ def report(
         clients=total.clients,
         rejected=total.rejected,
         clipped=_clipped(algorithm, done),
+        missing=done.result.missing,
     )
 
 

@@ -5,7 +5,7 @@ It asks for work and is told the sum; who does the work it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
@@ -73,6 +73,7 @@ class CohortResult:
 
     total: Aggregate
     traces: tuple[Trace, ...]  # one a job, in the order of the jobs
+    missing: int = 0  # clients that were asked and sent nothing, or came too late
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,30 @@ def rounds(
         server = algorithm.absorb(server, result.total, weight_of_all)
         seconds = perf_counter() - begun
         yield RoundDone(server, sent, result, probes, seconds)
+
+
+def complete_rounds(
+    plan: RoundPlan,
+    server: Server,
+    until: int,
+    work: Callable[[WorkRequest], CohortResult],
+    charge: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[RoundDone]:
+    """The rounds one by one; `work` does what is asked for, wherever the clients are.
+
+    `charge` is entered around the server's part of the work.
+    """
+    events = rounds(plan, server, until)
+    event = next(events, None)
+    while event is not None:
+        if isinstance(event, WorkRequest):
+            result = work(event)
+            # `send` runs the loop on to its next event, which is the server's part of the work
+            with charge():
+                event = events.send(result)
+            continue
+        yield event
+        event = next(events, None)
 
 
 def _probe(

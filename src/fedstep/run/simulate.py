@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import nan
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import Vec
 from fedstep.execute.base import Executor
 from fedstep.execute.sequential import Sequential
-from fedstep.execute.store import Store
+from fedstep.execute.store import Store, store_for
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
@@ -26,8 +27,8 @@ from fedstep.run.rounds import (
     RoundDone,
     RoundPlan,
     WorkRequest,
+    complete_rounds,
     fold,
-    rounds,
 )
 from fedstep.server.sampling import Sampling, Uniform
 
@@ -90,17 +91,19 @@ class Simulation:
         Each yield is a state from which `run` goes on to the same bits.
         """
         model = self.task.model.evaluating()
-        events = rounds(self._plan(), server, until)
-        event = next(events, None)
-        while event is not None:
-            if isinstance(event, WorkRequest):
-                result = self._work(event, store)
-                # `send` runs the loop on to its next event, which is the server's part of the work
-                with self.task.profiler.charge("aggregation"):
-                    event = events.send(result)
-                continue
-            yield event.server, self._report(event, model, until)
-            event = next(events, None)
+        done_rounds = complete_rounds(
+            self._plan(),
+            server,
+            until,
+            work=partial(self._work, store=store),
+            charge=partial(self.task.profiler.charge, "aggregation"),
+        )
+        for done in done_rounds:
+            yield done.server, self._report(done, model, until)
+
+    def new_store(self, folder: Path) -> Store:
+        """Where the memories of the clients go; in files under the folder where they are large."""
+        return store_for(self.task, folder)
 
     def _plan(self) -> RoundPlan:
         return RoundPlan(

@@ -1,0 +1,143 @@
+"""A ClientApp that runs the client's half of any method."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from torch import nn
+from torch.nn import functional
+
+from fedstep.algorithm import Algorithm
+from fedstep.core.vec import NewState, State
+from fedstep.flower.records import array_record, parcels_of, records_of
+from fedstep.models.flat import FlatModel
+from fedstep.remote.memories import Memories, MemoryFiles
+from fedstep.remote.node import Node, refusal
+from fedstep.remote.order import read_order
+from fedstep.remote.parcel import DTYPES, TensorForm, WireTensor, from_wire, wire_state
+from fedstep.training.arguments import flat_model_of
+
+# the model (a module has the loss cross_entropy), and the data of every client of this node
+Make: TypeAlias = Callable[[Context], tuple[nn.Module | FlatModel, Mapping[int, Any]]]
+
+NODES = 128  # whose data are kept in this process between messages
+_NODES: OrderedDict[tuple[Any, ...], Node] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What a ClientApp was made with. Module-level functions only: simulation pickles it."""
+
+    make: Make
+    algorithm: Algorithm | None
+    memory: Path | None
+
+
+def client_app(
+    make: Make,
+    algorithm: Algorithm | None = None,
+    memory: str | Path | None = None,
+) -> ClientApp:
+    """A ClientApp for `FedStep`; add your own `@app.evaluate()` to it.
+
+    make: from the context of a node to the model and `{client number: (inputs, targets)}`; the
+    usual number is `context.node_config["partition-id"]`. algorithm: only where the server has one
+    that no text names. memory: a folder of this node for what clients remember between rounds
+    (SCAFFOLD, codecs with feedback); without it Flower keeps it, and it ends with the node's
+    process.
+    """
+    folder = None
+    if memory is not None:
+        folder = Path(memory)
+    settings = ClientSettings(make, algorithm, folder)
+    app = ClientApp()
+    # partials of functions of this module: under Ray the app is pickled with every message
+    app.train()(partial(_work, settings=settings))
+    app.train("probe")(partial(_work, settings=settings))
+    app.query("who")(partial(_who, settings=settings))
+    return app
+
+
+def _who(message: Message, context: Context, settings: ClientSettings) -> Message:
+    node = _node(settings, context)
+    return Message(records_of({"who": node.who()}), reply_to=message)
+
+
+def _work(message: Message, context: Context, settings: ClientSettings) -> Message:
+    node = _node(settings, context)
+    parcel = parcels_of(message.content).get("order")
+    if parcel is None:
+        raise ValueError("the server does not run FedStep: its message holds no order")
+    try:
+        order = read_order(parcel)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the server runs another version of fedstep: {refusal(error)}") from None
+    memories = _memories(settings, context)
+    return Message(records_of(node.work(order, memories)), reply_to=message)
+
+
+def _memories(settings: ClientSettings, context: Context) -> Memories:
+    if settings.memory is None:
+        return MemoriesInState(context.state)
+    return MemoryFiles(settings.memory)
+
+
+def _node(settings: ClientSettings, context: Context) -> Node:
+    """The node with its data, kept between the messages that one process sees."""
+    config = tuple(sorted(context.node_config.items()))
+    key = (settings.make, config, context.run_id, os.getpid())
+    node = _NODES.get(key)
+    if node is None:
+        model, clients = settings.make(context)
+        flat = flat_model_of(model, functional.cross_entropy)
+        node = Node(flat, clients, settings.algorithm)
+        _NODES[key] = node
+        if len(_NODES) > NODES:
+            _NODES.popitem(last=False)
+    _NODES.move_to_end(key)
+    return node
+
+
+@dataclass(frozen=True)
+class MemoriesInState(Memories):
+    """In the state that Flower keeps for a node: it belongs to one run of Flower."""
+
+    state: RecordDict
+
+    def get(self, run: str, client: int, version: int) -> NewState | None:
+        name = _name(run, client, version)
+        if name not in self.state:
+            return None
+        memory = {}
+        for key, array in self.state[name].items():
+            form = TensorForm(DTYPES[array.dtype], tuple(array.shape))
+            wire = WireTensor(array.dtype, tuple(array.shape), array.data)
+            memory[key] = from_wire(wire, form, key)
+        return memory
+
+    def put(self, run: str, client: int, version: int, memory: State) -> None:
+        record: ArrayRecord = array_record(wire_state("", memory))
+        self.state[_name(run, client, version)] = record
+
+    def versions(self, run: str, client: int) -> list[int]:
+        prefix = _name(run, client, "")
+        found = []
+        for name in self.state:
+            if name.startswith(prefix):
+                found.append(int(name.removeprefix(prefix)))
+        return found
+
+    def drop(self, run: str, client: int, version: int) -> None:
+        del self.state[_name(run, client, version)]
+
+
+def _name(run: str, client: int, version: int | str) -> str:
+    return f"fedstep.{run}.{client}.{version}"
