@@ -37,6 +37,7 @@ ROW_COLUMNS = (
     "clipped",
     "missing",
 )
+RESERVED = (*ROW_COLUMNS, "checksum")  # the last is the seal of a row
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class MetricInfo:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise InputError(f"metric {self.name!r}: its name must be a word, as of a column")
-        if self.name in ROW_COLUMNS:
+        if self.name in RESERVED:
             raise InputError(f"metric {self.name!r}: rows have a column of that name already")
         if self.name.startswith((HELDOUT, LAST)):
             raise InputError(f"metric {self.name!r}: {HELDOUT} and {LAST} mark other columns")

@@ -185,12 +185,11 @@ class _Training:
         }
         # before asking whether it is finished: the finished run of somebody else is not ours
         settings = folder.identify(run_identity, about={"method": self.name})
-        page = folder.path / REPORT
         if folder.is_finished(self.rounds):
             server = folder.finished_server()
         else:
             # a page of the run before it was damaged, or of a call that was interrupted
-            page.unlink(missing_ok=True)
+            (folder.path / REPORT).unlink(missing_ok=True)
             server = folder.complete(
                 self.simulation,
                 self.rounds,
@@ -198,8 +197,8 @@ class _Training:
                 watch=self._watched,
             )
         result = self._result(folder.rows(), server, settings)
-        if not page.exists():
-            result.report(page)
+        # always: nothing says whether one that is there is whole
+        result.report(folder.path / REPORT)
         for note in folder.notes:
             warnings.warn(note, stacklevel=4)
         return result
