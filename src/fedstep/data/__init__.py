@@ -46,6 +46,8 @@ _HOMES = {
     "Split": "tasks",
     "fetch": "tasks",
     "load": "tasks",
+    "clients_from": "frames",
+    "Pad": "padding",
 }
 __all__ = list(_HOMES)
 
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from fedstep.data.cifar import cifar100 as cifar100
     from fedstep.data.federation import Federation as Federation
     from fedstep.data.federation import Transform as Transform
+    from fedstep.data.frames import clients_from as clients_from
     from fedstep.data.hub import from_flwr_datasets as from_flwr_datasets
     from fedstep.data.idx import emnist as emnist
     from fedstep.data.idx import mnist as mnist
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from fedstep.data.leaf import shakespeare as shakespeare
     from fedstep.data.leaf import shakespeare_roles as shakespeare_roles
     from fedstep.data.libsvm_text import libsvm as libsvm
+    from fedstep.data.padding import Pad as Pad
     from fedstep.data.partition import Dirichlet as Dirichlet
     from fedstep.data.partition import Iid as Iid
     from fedstep.data.partition import LogNormal as LogNormal

@@ -35,6 +35,8 @@ class Federation:
     fields: tuple[Tensor, ...]
     parts: Parts
     transform: Transform | None = None
+    names: tuple[str, ...] | None = None  # of the fields, for a model that is called by keywords
+    notes: tuple[str, ...] = ()  # what a user should know of how the samples were read
 
     def __post_init__(self) -> None:
         # whoever has a list of tensors need not know of Parts

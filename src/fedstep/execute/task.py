@@ -32,13 +32,14 @@ class Task:
 
     def __post_init__(self) -> None:
         # here, once: what cannot work together is refused before the first round
-        targets = self.federation.fields[-1]
-        suited = self.algorithm.suited(self.model, TargetKind.of(targets))
+        # of a sample that was read: the pool of a lazy federation has numbers of samples only
+        example = self._example()
+        suited = self.algorithm.suited(self.model, TargetKind.of(example.targets))
         # the class is frozen for its users; here it is still being made
         object.__setattr__(self, "algorithm", suited)
         if suited.correction.embeds:
             object.__setattr__(self, "model", self.model.embedding())
-        object.__setattr__(self, "model", self.model.examined(self._example()))
+        object.__setattr__(self, "model", self.model.examined(example))
 
     def _example(self) -> Batch:
         """A few samples to examine the model with, of any client."""

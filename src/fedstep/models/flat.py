@@ -49,12 +49,20 @@ class FlatModel(ABC):
         """The vector training begins at."""
 
     @abstractmethod
+    def starting_at(self, x: Vec) -> Self:
+        """The same model, whose training begins at x."""
+
+    @abstractmethod
     def evaluating(self) -> FlatModel:
         """The same model without dropout and the like."""
 
     @abstractmethod
     def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Loss of each sample (or their mean), and predictions, for one client."""
+
+    def targets(self, batch: Batch) -> Tensor:
+        """What the predictions of a batch are compared with."""
+        return batch.targets
 
     def embedding(self) -> FlatModel:
         """The same model, whose output has what enters the last layer."""

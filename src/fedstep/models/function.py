@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -40,6 +42,11 @@ class FunctionModel(FlatModel):
 
     def init(self) -> Vec:
         return self.start.clone()
+
+    def starting_at(self, x: Vec) -> Self:
+        twin = copy.copy(self)
+        twin.start = x.detach().clone()
+        return twin
 
     def evaluating(self) -> FunctionModel:
         return self

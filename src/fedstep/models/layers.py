@@ -8,8 +8,10 @@ from math import gcd
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
-# layers that only change the shape of what passes
-SHAPERS = (nn.Flatten, nn.Identity, nn.Unflatten)
+from fedstep.models.standardize import Standardize
+
+# layers that train nothing and treat every sample alone
+SHAPERS = (nn.Flatten, nn.Identity, nn.Unflatten, Standardize)
 
 
 def last_layer(module: nn.Module) -> str | None:
@@ -53,6 +55,17 @@ def is_linear(module: nn.Module) -> bool:
 def keeps_running_statistics(layer: nn.Module) -> bool:
     """Whether a layer has statistics of what passed through it (BatchNorm)."""
     return isinstance(layer, _NormBase) and bool(layer.track_running_stats)
+
+
+def with_dense_gradients(module: nn.Module) -> nn.Module:
+    """The module itself, its embeddings told to give gradients that are ordinary tensors.
+
+    A sparse gradient does not fit a flat vector, and the values are the same.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+            layer.sparse = False
+    return module
 
 
 def to_group_norm(model: nn.Module, groups: int = 2) -> nn.Module:

@@ -1,17 +1,79 @@
-"""Losses that give one number a sample."""
+"""Losses: by name, as a class, a module or a function; one number a sample where possible."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedstep.core.errors import InputError, unknown
+
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+GivenLoss: TypeAlias = "Loss | type[nn.Module] | str | BatchLoss | OwnLoss | None"
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """The loss that the module computes itself, given its targets as `labels`."""
+
+
+@dataclass(frozen=True)
+class BatchLoss:
+    """A function of the module's whole output and the batch.
+
+    The batch is a `fedstep.Batch`, or a dict where the clients' data have names.
+    """
+
+    function: Callable[[Any, Any], Tensor]
+
+
+def mse(predictions: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """Squared error; targets of shape (N,) fit predictions of (N, 1)."""
+    return functional.mse_loss(predictions, _like(targets, predictions), reduction=reduction)
+
+
+def bce(predictions: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """Binary cross-entropy of logits and targets 0 or 1; (N,) fits (N, 1)."""
+    return functional.binary_cross_entropy_with_logits(
+        predictions,
+        _like(targets, predictions),
+        reduction=reduction,
+    )
+
+
+NAMED: dict[str, Loss] = {
+    "cross_entropy": functional.cross_entropy,
+    "mse": mse,
+    "bce": bce,
+}
+
+
+def loss_of(given: GivenLoss) -> Loss | BatchLoss | OwnLoss:
+    """A loss as the models take it; None is cross-entropy."""
+    if given is None:
+        return functional.cross_entropy
+    if isinstance(given, OwnLoss | BatchLoss):
+        return given
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise InputError(unknown("loss", given, list(NAMED)))
+        return NAMED[given]
+    if isinstance(given, type):
+        return _made(given)
+    if not callable(given):
+        raise InputError(
+            f"loss={given!r}: give a name such as 'mse', a class such as nn.MSELoss, "
+            "or a function of predictions and targets"
+        )
+    if _takes_the_batch(given):
+        return BatchLoss(given)
+    return given
 
 
 def per_sample(loss: Loss) -> Loss:
@@ -43,6 +105,8 @@ def is_pointwise(loss: Loss) -> bool:
         return of_torch and getattr(loss, "reduction", None) == "none"
     if not isinstance(loss, partial) or loss.keywords.get("reduction") != "none":
         return False
+    if loss.func in NAMED.values():
+        return True
     return getattr(loss.func, "__module__", "") == functional.__name__
 
 
@@ -53,3 +117,29 @@ def _module_per_sample(loss: nn.Module) -> Loss:
     twin = copy.deepcopy(loss)
     twin.reduction = "none"  # type: ignore[assignment]
     return twin
+
+
+def _made(kind: type) -> Loss:
+    """An instance of a class of losses, which needs no arguments."""
+    if not issubclass(kind, nn.Module):
+        raise InputError(f"loss={kind.__name__}: a class must be an nn.Module such as nn.MSELoss")
+    try:
+        return cast(Loss, kind())
+    except TypeError as error:
+        raise InputError(f"loss={kind.__name__}: give an instance of it ({error})") from None
+
+
+def _takes_the_batch(function: Callable[..., Any]) -> bool:
+    """Whether its second argument is called `batch`."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return False
+    return len(names) > 1 and names[1] == "batch"
+
+
+def _like(targets: Tensor, predictions: Tensor) -> Tensor:
+    # (N,) against (N, 1) would be broadcast to (N, N), and the mean be that of all pairs
+    if targets.shape != predictions.shape and targets.numel() == predictions.numel():
+        targets = targets.reshape(predictions.shape)
+    return targets.to(predictions.dtype)

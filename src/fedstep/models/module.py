@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,33 +15,61 @@ from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output
 from fedstep.core.vec import Vec
 from fedstep.models.flat import FlatModel
-from fedstep.models.layers import is_linear, keeps_running_statistics, last_layer
-from fedstep.models.losses import Loss, is_pointwise, per_sample
+from fedstep.models.layers import (
+    is_linear,
+    keeps_running_statistics,
+    last_layer,
+    with_dense_gradients,
+)
+from fedstep.models.layout import ParameterLayout, trained_parameters
+from fedstep.models.losses import BatchLoss, GivenLoss, OwnLoss, is_pointwise, loss_of, per_sample
+from fedstep.models.outputs import (
+    call_by_name,
+    needed_predictions,
+    own_loss,
+    predictions_of,
+    predicts_next,
+    recomputes_in_backward,
+)
+from fedstep.models.seeded import seeded
+
+HALF = (torch.bfloat16, torch.float16)
 
 
 class ModuleModel(FlatModel):
     """A module and a loss through a flat view of the parameters that require a gradient.
 
-    The module given is copied and never changed. Frozen parameters and constant buffers stay what
-    they are; running statistics (BatchNorm) are refused, because they are not part of the vector
-    that the server averages and extrapolates.
+    The module given is copied and never changed, and its modes are kept: a layer that was set to
+    evaluation (a frozen BatchNorm, a model without dropout) stays so. Frozen parameters and
+    constant buffers stay what they are; running statistics that training would change are refused,
+    because they are not part of the vector that the server averages and extrapolates.
+    names: what the fields of a batch are called, for a module that is called by keywords.
     """
 
-    def __init__(self, module: nn.Module, loss: Loss = functional.cross_entropy) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: GivenLoss = functional.cross_entropy,
+        names: Sequence[str] | None = None,
+    ) -> None:
         super().__init__()
         _refuse_running_statistics(module)
-        # training mode whatever it was given in: dropout belongs to training, `evaluating` ends it
-        self.module = copy.deepcopy(module).train()
-        self.loss = per_sample(loss)
-        parameters = _trained_parameters(self.module)
-        self._names = list(parameters)
-        self._shapes = [parameter.shape for parameter in parameters.values()]
-        self._sizes = [parameter.numel() for parameter in parameters.values()]
-        # in the order of named_parameters: checkpoints and other programs count on it
-        self._start = torch.cat([parameter.reshape(-1) for parameter in parameters.values()])
+        self.module = with_dense_gradients(copy.deepcopy(module))
+        self.layout = ParameterLayout.of(self.module)
+        self.names = names
+        self.given_loss = loss
+        self.loss = loss_of(loss)
+        self.pointwise = False
+        if not isinstance(self.loss, OwnLoss | BatchLoss):
+            self.loss = per_sample(self.loss)
+            self.pointwise = is_pointwise(self.loss)
+        # whether the output at place t is compared with the target at t + 1; `examined` finds out
+        self.predicts_next = False
+        self._start = self.layout.flat(trained_parameters(self.module))
         self._buffers = dict(self.module.named_buffers())
-        self.linear = is_linear(self.module)
-        self.pointwise = is_pointwise(self.loss)
+        # by position and in its own type: only then the predictions are linear in the vector
+        plain_call = names is None and not self.layout.casts
+        self.linear = plain_call and is_linear(self.module)
         self._embeds = False
         # a linear model has nothing in front of its layer that could embed a sample
         self._last: str | None = None
@@ -56,6 +85,11 @@ class ModuleModel(FlatModel):
 
     def init(self) -> Vec:
         return self._start.clone()
+
+    def starting_at(self, x: Vec) -> Self:
+        twin = copy.copy(self)
+        twin._start = x.detach().clone()
+        return twin
 
     def evaluating(self) -> ModuleModel:
         twin = copy.copy(self)
@@ -74,6 +108,42 @@ class ModuleModel(FlatModel):
         twin._embeds = True
         return twin
 
+    def examined(self, batch: Batch) -> ModuleModel:
+        if self.traits is not None:
+            return self
+        twin = super().examined(batch)
+        try:
+            twin._look_at_one_pass(batch)
+        except InputError:
+            raise
+        except Exception:
+            # any error of the user's code: the run meets it again and says where
+            return twin
+        return twin
+
+    def _look_at_one_pass(self, batch: Batch) -> None:
+        """Find out what a pass forward and back shows of the module; this copy learns it."""
+        x = self.init().requires_grad_()
+        with torch.enable_grad(), seeded(int(batch.seed), x.device):
+            output = self._output(x, batch)
+            loss = self._losses(output, batch).mean()
+            recomputes = loss.requires_grad and recomputes_in_backward(self.module, loss, x)
+        if not loss.requires_grad:
+            raise InputError(
+                f"the loss of {type(self.module).__name__} does not depend on its parameters: "
+                "turn activation checkpointing off (use_reentrant=True), or no_grad in its forward"
+            )
+        if recomputes:
+            # it would be done with the module's own parameters instead of those of x: the
+            # gradient would be wrong, and nothing would say so
+            raise InputError(
+                f"{type(self.module).__name__} computes activations again in the backward pass: "
+                "turn activation checkpointing off (gradient_checkpointing_disable())"
+            )
+        predictions = predictions_of(output)
+        if isinstance(self.loss, OwnLoss) and predictions is not None:
+            self.predicts_next = predicts_next(loss, predictions, batch.targets)
+
     def load(self, x: Vec) -> nn.Module:
         """A copy of the module with the parameters of x, in evaluation mode."""
         # a copy for the user to keep: what he does to it must not reach the run
@@ -86,33 +156,66 @@ class ModuleModel(FlatModel):
 
     def parameters(self, x: Vec) -> dict[str, Tensor]:
         """Named views into a flat vector."""
-        pieces = torch.split(x, self._sizes)
-        views = {}
-        for name, piece, shape in zip(
-            self._names,
-            pieces,
-            self._shapes,
-            strict=True,
-        ):
-            views[name] = piece.view(shape)
-        return views
+        return self.layout.parameters(x)
 
     def untrained(self) -> dict[str, Tensor]:
         """Frozen parameters and buffers: they stay what they are on every machine."""
         values = dict(self._buffers)
+        trained = {place.name for place in self.layout.places}
         for name, parameter in self.module.named_parameters():
-            if name not in self._names:
+            if name not in trained:
                 values[name] = parameter.detach()
         return values
 
-    def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor]:
+    def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        output = self._output(x, batch)
+        losses = self._losses(output, batch)
+        predictions = predictions_of(output)
+        if self.predicts_next and predictions is not None:
+            predictions = predictions[..., :-1]
+        return losses, predictions
+
+    def targets(self, batch: Batch) -> Tensor:
+        if self.predicts_next:
+            return batch.targets[..., 1:]
+        return batch.targets
+
+    def _output(self, x: Vec, batch: Batch) -> Any:
+        """What the module returns."""
         state = self.parameters(x)
         # copies, so that a pass that writes to a buffer leaves no mark
         for name, buffer in self._buffers.items():
             state[name] = buffer.clone()
-        output = torch.func.functional_call(self.module, state, batch.fields[:-1])
-        predictions = cast(Tensor, output)
-        return self.scored(predictions, batch), predictions
+        fields = batch.fields
+        if self.layout.casts:
+            fields = self._in_its_type(fields)
+        inputs, keywords = call_by_name(self.names, fields, isinstance(self.loss, OwnLoss))
+        return torch.func.functional_call(self.module, state, inputs, keywords)
+
+    def _in_its_type(self, fields: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The inputs as a module of 16 bits or of complex numbers takes them."""
+        dtype = self.layout.input_dtype
+        *inputs, targets = fields
+        cast_inputs = []
+        for field in inputs:
+            if field.is_floating_point():
+                field = field.to(dtype)
+            cast_inputs.append(field)
+        return *cast_inputs, targets
+
+    def _losses(self, output: Any, batch: Batch) -> Tensor:
+        if isinstance(self.loss, OwnLoss):
+            return own_loss(output, self.module).to(self.layout.dtype)
+        if isinstance(self.loss, BatchLoss):
+            losses = self.loss.function(output, self._as_given(batch))
+            return torch.as_tensor(losses)
+        return self.scored(needed_predictions(output, self.module), batch)
+
+    def _as_given(self, batch: Batch) -> Any:
+        """The batch as the user's own loss takes it: by name where the data have names."""
+        if self.names is None:
+            return batch
+        return dict(zip(self.names, batch.fields, strict=True))
 
     def features(self, inputs: Tensor) -> Tensor:
         """What the linear layer of a linear model sees."""
@@ -123,7 +226,7 @@ class ModuleModel(FlatModel):
     @property
     def layer_shape(self) -> tuple[int, int]:
         """Outputs and inputs of the linear layer of a linear model."""
-        outputs, inputs = self._shapes[0]
+        outputs, inputs = self.layout.places[0].shape
         return outputs, inputs
 
     def layer(self, x: Vec) -> tuple[Tensor, Tensor | None]:
@@ -134,6 +237,10 @@ class ModuleModel(FlatModel):
         return weight, rest[0]
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
+        assert callable(self.loss)
+        if predictions.dtype in HALF:
+            # a mean of 16 bits has three digits: too few for a search to compare by
+            predictions = predictions.to(self.layout.dtype)
         return self.loss(predictions, batch.targets)
 
     def _reduced(self, x: Vec, batch: Batch) -> Output:
@@ -162,7 +269,8 @@ class ModuleModel(FlatModel):
 def _refuse_running_statistics(module: nn.Module) -> None:
     names = []
     for name, layer in module.named_modules():
-        if keeps_running_statistics(layer):
+        # of a layer in evaluation mode the statistics are constants
+        if layer.training and keeps_running_statistics(layer):
             names.append(name)
     if not names:
         return
@@ -171,23 +279,5 @@ def _refuse_running_statistics(module: nn.Module) -> None:
         shown += " ..."
     raise InputError(
         f"the model keeps running statistics in {shown}: they would not be averaged with the "
-        "parameters; pass fedstep.to_group_norm(model) instead"
+        "parameters; pass fedstep.to_group_norm(model) instead, or freeze them by layer.eval()"
     )
-
-
-def _trained_parameters(module: nn.Module) -> dict[str, Tensor]:
-    parameters = {}
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            parameters[name] = parameter.detach()
-    if not parameters:
-        raise InputError(
-            f"{type(module).__name__} has no parameters that require a gradient: nothing to train"
-        )
-    # one vector has one type and lies in one place
-    kinds = {(parameter.dtype, parameter.device) for parameter in parameters.values()}
-    if len(kinds) > 1:
-        raise InputError(
-            f"the parameters differ in type or device ({kinds}): convert the model to one of each"
-        )
-    return parameters

@@ -151,7 +151,7 @@ def _passes(
         # a loss that is a mean already stands for each of its samples
         count = len(samples[-1])
         losses = losses.double().expand(count).cpu()
-        yield Pass(losses, predictions, samples[-1])
+        yield Pass(losses, predictions, model.targets(batch))
 
 
 def _statistics(

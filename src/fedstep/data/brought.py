@@ -1,0 +1,297 @@
+"""Samples as people bring them: arrays, dicts, Datasets, loaders, lists, Hugging Face's tables.
+
+What is small and never random is read into memory, all else a batch at a time; a note says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import default_collate as torch_collate
+
+from fedstep.core.errors import InputError
+from fedstep.data.columns import Columns, choose_columns
+from fedstep.data.federation import Federation, fields_of
+from fedstep.data.lazy import (
+    Collate,
+    ReadSamples,
+    batch_fields,
+    draws_random_numbers,
+    keyed,
+    stacked,
+)
+from fedstep.data.parts import Parts
+
+MEMORY = 2**30  # bytes of samples that are read into memory, where nothing is random
+SPLITS = {"train", "training", "validation", "valid", "val", "test"}
+FEW = 2  # samples that show what a batch looks like
+
+
+@dataclass(frozen=True)
+class NamedArrays:
+    """Columns of arrays as samples that are dicts."""
+
+    columns: Mapping[str, Tensor]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, number: int) -> dict[str, Tensor]:
+        return {name: column[number] for name, column in self.columns.items()}
+
+
+@dataclass(frozen=True)
+class Brought:
+    """One client's samples, or those of a test: arrays as they lie there, or a way to read them."""
+
+    what: str  # in messages: client 3
+    arrays: tuple[Tensor, ...] | None = None
+    named: Mapping[str, Tensor] | None = None
+    samples: Any = None  # has a length and an n-th sample
+    collate: Collate | None = None  # a loader's own
+
+    @staticmethod
+    def of(data: Any, what: str) -> Brought:
+        if isinstance(data, DataLoader):
+            return _of_loader(data, what)
+        if isinstance(data, IterableDataset):
+            raise InputError(
+                f"{what} is an IterableDataset, which has no n-th sample: "
+                "give a Dataset with __getitem__, or a list of its samples"
+            )
+        if isinstance(data, TensorDataset):
+            return Brought(what, arrays=fields_of(data, what))
+        if isinstance(data, Mapping):
+            return Brought(what, named=_named_arrays(data, what))
+        if isinstance(data, tuple) or _is_pair_of_arrays(data):
+            return Brought(what, arrays=fields_of(data, what))
+        if isinstance(data, Tensor) or not _can_be_read(data):
+            fields_of(data, what)  # refuses it in plain words
+        if len(data) == 0:
+            raise InputError(f"{what} has no samples: leave it out")
+        return Brought(what, samples=data)
+
+    @property
+    def as_samples(self) -> Any:
+        """The samples by number."""
+        if self.arrays is not None:
+            return TensorDataset(*self.arrays)
+        if self.named is not None:
+            return NamedArrays(self.named)
+        return self.samples
+
+    def sample(self, number: int) -> Any:
+        """One sample; whoever cannot be read is named."""
+        # by number and not by iteration: a Dataset promises __getitem__, and its end need not raise
+        try:
+            return self.as_samples[number]
+        except Exception as error:
+            # any error of the user's code; theirs stays in sight as the cause of this one
+            raise InputError(
+                f"{self.what}: sample {number} cannot be read ({type(error).__name__}: {error})"
+            ) from error
+
+    def first(self, count: int = 1) -> list[Any]:
+        """The first samples, once more from the beginning where there are fewer."""
+        size = len(self.as_samples)
+        with keyed(0):
+            return [self.sample(number % size) for number in range(count)]
+
+
+class RandomSamples(Exception):
+    """Samples were to be read once, and reading them draws random numbers."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How all that was brought is read: columns, collate, lazily or not."""
+
+    columns: Columns | None  # None: samples are tuples
+    collate: Collate | None
+    lazy: bool
+    notes: tuple[str, ...]
+
+
+def client_list(clients: Any) -> list[Brought]:
+    """The clients of a list or of a dict."""
+    if isinstance(clients, Mapping):
+        return _of_dict(clients)
+    if hasattr(clients, "columns") or hasattr(clients, "column_names"):
+        raise InputError(
+            f"clients is one table ({type(clients).__name__}): say which column names the client, "
+            "fedstep.data.clients_from(table, client=..., target=...)"
+        )
+    if not hasattr(clients, "__len__") or isinstance(clients, DataLoader | Tensor):
+        raise InputError(
+            f"clients is a {type(clients).__name__}: give a list with the samples of each client"
+        )
+    if len(clients) == 0:
+        raise InputError("there are no clients: give at least one")
+    return [Brought.of(data, f"client {i}") for i, data in enumerate(clients)]
+
+
+def pooled(sets: Sequence[Brought], reading: Reading) -> ReadSamples:
+    """All samples behind one another, read by number."""
+    names = None
+    if reading.columns is not None:
+        names = reading.columns.names
+    pool: Any = ConcatDataset([brought.as_samples for brought in sets])
+    return ReadSamples(pool, names, reading.collate)
+
+
+def way_of_reading(
+    sets: Sequence[Brought],
+    collate: Collate | None,
+    accepted: Sequence[str] | None,
+) -> Reading:
+    """Columns by the first sample; in memory what is small and, so far, not random."""
+    collate = collate or next((one.collate for one in sets if one.collate is not None), None)
+    notes = []
+    columns = _columns(sets[0], collate, accepted)
+    if columns is not None and columns.left_out:
+        notes.append(f"columns left out: {', '.join(columns.left_out)}")
+    if collate is not None:
+        notes.append("samples are read a batch at a time, because of collate")
+        return Reading(columns, collate, True, tuple(notes))
+    read = [one for one in sets if one.samples is not None]
+    if not read:
+        return Reading(columns, None, False, tuple(notes))
+    size = sum(len(one.samples) for one in read) * _bytes_of(read[0].first()[0])
+    if size > MEMORY:
+        notes.append(f"samples are read a batch at a time: about {size / 2**30:.1f} GiB in all")
+        return Reading(columns, None, True, tuple(notes))
+    notes.append(f"samples lie in memory ({size / 2**20:.1f} MiB)")
+    return Reading(columns, None, False, tuple(notes))
+
+
+def lazily(reading: Reading) -> Reading:
+    """The same, a batch at a time: an augmentation that is read once would be frozen."""
+    notes = [note for note in reading.notes if not note.startswith("samples ")]
+    notes.append("samples are read a batch at a time: they are random (augmentation)")
+    return replace(reading, lazy=True, notes=tuple(notes))
+
+
+def read_into_memory(brought: Brought, reading: Reading) -> tuple[Tensor, ...]:
+    """All fields of a set."""
+    if brought.arrays is not None:
+        return brought.arrays
+    names = None
+    if reading.columns is not None:
+        names = reading.columns.names
+    if brought.named is not None:
+        return batch_fields(brought.named, names, len(NamedArrays(brought.named)))
+    count = len(brought.samples)
+    samples: list[Any] = []
+
+    def read() -> None:
+        samples.extend(brought.sample(number) for number in range(count))
+
+    with keyed(0):
+        if draws_random_numbers(read):
+            raise RandomSamples
+    try:
+        return batch_fields(stacked(samples), names, count)
+    except InputError as error:
+        raise InputError(f"{brought.what}: {error}") from None
+
+
+def joined(each: Sequence[tuple[Tensor, ...]], names: tuple[str, ...] | None) -> Federation:
+    """Clients whose fields are in memory."""
+    try:
+        fields = tuple(torch.cat(column) for column in zip(*each, strict=True))
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"the clients' arrays do not fit together: {error}") from None
+    sizes = [len(fields[0]) for fields in each]
+    return Federation(fields, Parts.consecutive(sizes), names=names)
+
+
+def _of_loader(loader: DataLoader[Any], what: str) -> Brought:
+    inner = Brought.of(loader.dataset, what)
+    collate: Any = loader.collate_fn
+    # torch's own stacks, as is done here; another one is what the user wants
+    if collate is None or collate is torch_collate:
+        return inner
+    return replace(inner, collate=collate)
+
+
+def _of_dict(clients: Mapping[Any, Any]) -> list[Brought]:
+    names = [str(name) for name in clients]
+    if set(names) <= SPLITS:
+        raise InputError(
+            f"clients is a dict of splits ({', '.join(names)}): give "
+            "fedstep.data.clients_from(splits['train'], client=..., target=...)"
+        )
+    values = list(clients.values())
+    if values and not _can_be_read(values[0]) and not isinstance(values[0], tuple | Mapping):
+        raise InputError("clients is a dict: its values must be the samples of one client each")
+    return [Brought.of(data, f"client {name}") for name, data in clients.items()]
+
+
+def _named_arrays(data: Mapping[str, Any], what: str) -> dict[str, Tensor]:
+    columns = {}
+    for name, values in data.items():
+        try:
+            columns[str(name)] = torch.as_tensor(values)
+        except (TypeError, ValueError, RuntimeError):
+            # a column of text, or rows of unequal length
+            raise InputError(
+                f"{what}: column {name!r} is no array of numbers: encode it, "
+                "or give samples and collate=fedstep.data.Pad()"
+            ) from None
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"{what}: columns differ in length: {lengths}")
+    return columns
+
+
+def _is_pair_of_arrays(data: Any) -> bool:
+    """Whether a list is [inputs, targets] and not a list of samples."""
+    if not isinstance(data, list) or not data:
+        return False
+    return not isinstance(data[0], tuple | Mapping)
+
+
+def _can_be_read(data: Any) -> bool:
+    return hasattr(data, "__getitem__") and hasattr(data, "__len__")
+
+
+def _columns(
+    brought: Brought,
+    collate: Collate | None,
+    accepted: Sequence[str] | None,
+) -> Columns | None:
+    if brought.arrays is not None and collate is None:
+        return None
+    if brought.named is not None and collate is None:
+        return choose_columns(brought.named, accepted, brought.what)
+    few = brought.first(FEW)
+    batch: Any = few[0]
+    if collate is not None:
+        with keyed(0):
+            batch = collate(few)
+    if not hasattr(batch, "keys"):
+        return None
+    return choose_columns(batch, accepted, brought.what)
+
+
+def _bytes_of(sample: Any) -> int:
+    """What a sample takes in memory."""
+    if isinstance(sample, Mapping):
+        return sum(_bytes_of(value) for value in sample.values())
+    if isinstance(sample, Tensor):
+        return sample.numel() * sample.element_size()
+    if isinstance(sample, str | bytes):
+        return 0
+    if isinstance(sample, tuple | list) and sample and not isinstance(sample[0], int | float):
+        return sum(_bytes_of(value) for value in sample)
+    nbytes = getattr(sample, "nbytes", None)
+    if nbytes is not None:
+        return int(nbytes)
+    if isinstance(sample, tuple | list):
+        return 8 * len(sample)
+    return 8

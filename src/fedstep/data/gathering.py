@@ -1,0 +1,227 @@
+"""From what a caller brings to clients and samples that can be trained and scored on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.data.brought import (
+    Brought,
+    RandomSamples,
+    Reading,
+    client_list,
+    joined,
+    lazily,
+    pooled,
+    read_into_memory,
+    way_of_reading,
+)
+from fedstep.data.columns import choose_columns
+from fedstep.data.federation import Federation
+from fedstep.data.lazy import Collate
+from fedstep.data.parts import Parts
+
+
+@dataclass(frozen=True)
+class ScoredSamples:
+    """Samples to score on, and whose they are where every client has its own."""
+
+    fields: tuple[Tensor, ...]
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Clients, and the sets that are scored, by name."""
+
+    federation: Federation
+    scored: Mapping[str, ScoredSamples]
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """A set that was brought for scoring: one, or one of every client."""
+
+    name: str
+    sets: tuple[Brought, ...]
+    dealt: bool  # every client has its own
+
+    @staticmethod
+    def of(name: str, given: Any, collate: Collate | None) -> ScoredSet:
+        if isinstance(given, Federation):
+            sets = []
+            for i, part in enumerate(given.parts):
+                fields = tuple(field[part] for field in given.fields)
+                sets.append(Brought(f"{name}, client {i}", arrays=fields))
+            return ScoredSet(name, tuple(sets), True)
+        # without collate a list of pairs of arrays has one pair a client
+        if collate is None and _is_one_a_client(given):
+            brought = [Brought.of(one, f"{name}, client {i}") for i, one in enumerate(given)]
+            return ScoredSet(name, tuple(brought), True)
+        return ScoredSet(name, (Brought.of(given, name),), False)
+
+
+def gather(
+    clients: Any,
+    scored: Mapping[str, Any],
+    collate: Collate | None = None,
+    accepted: Sequence[str] | None = None,
+) -> Gathered:
+    """Clients and scored sets, in memory or read a batch at a time.
+
+    accepted: the parameters of the model's `forward`, which named columns are held against.
+    """
+    given = [ScoredSet.of(name, data, collate) for name, data in scored.items() if data is not None]
+    if isinstance(clients, Federation):
+        return _beside_a_federation(clients, given, collate)
+    trained = client_list(clients)
+    others = [brought for one in given for brought in one.sets]
+    everything = [*trained, *others]
+    _refuse_mixed_kinds(everything)
+    reading = way_of_reading(everything, collate, accepted)
+    if not reading.lazy:
+        try:
+            return _in_memory(trained, given, reading)
+        except RandomSamples:
+            reading = lazily(reading)
+    return _by_number(trained, given, everything, reading)
+
+
+def cast_to(gathered: Gathered, dtype: torch.dtype) -> Gathered:
+    """The same with all real numbers of one type; a note says what was cast."""
+    federation = gathered.federation
+    if federation.transform is not None:
+        return gathered  # whatever makes the samples makes their type
+    kinds = {field.dtype for field in federation.fields if field.is_floating_point()} - {dtype}
+    fields = _cast(federation.fields, dtype)
+    scored = {}
+    for name, one in gathered.scored.items():
+        scored[name] = replace(one, fields=_cast(one.fields, dtype))
+    notes = federation.notes
+    if kinds:
+        words = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        notes = (*notes, f"{words} cast to {str(dtype).removeprefix('torch.')}, as the model is")
+    return Gathered(replace(federation, fields=fields, notes=notes), scored)
+
+
+def _in_memory(
+    trained: Sequence[Brought],
+    given: Sequence[ScoredSet],
+    reading: Reading,
+) -> Gathered:
+    names = None
+    if reading.columns is not None:
+        names = reading.columns.keywords
+    each = [read_into_memory(brought, reading) for brought in trained]
+    federation = replace(joined(each, names), notes=reading.notes)
+    scored = {}
+    for one in given:
+        fields = [read_into_memory(brought, reading) for brought in one.sets]
+        whole = joined(fields, names)
+        scored[one.name] = _scored(one, whole.fields, whole.parts)
+    return Gathered(federation, scored)
+
+
+def _by_number(
+    trained: Sequence[Brought],
+    given: Sequence[ScoredSet],
+    everything: Sequence[Brought],
+    reading: Reading,
+) -> Gathered:
+    """The fields are the numbers of the samples in one pool; the transform reads them."""
+    names = None
+    if reading.columns is not None:
+        names = reading.columns.keywords
+    sizes = [len(brought.as_samples) for brought in everything]
+    numbers = torch.split(torch.arange(sum(sizes)), sizes)
+    clients = torch.cat(numbers[: len(trained)])
+    federation = Federation(
+        fields=(clients,),
+        parts=Parts.consecutive(sizes[: len(trained)]),
+        transform=pooled(everything, reading),
+        names=names,
+        notes=reading.notes,
+    )
+    scored = {}
+    first = len(trained)
+    for one in given:
+        own = numbers[first : first + len(one.sets)]
+        first += len(one.sets)
+        parts = Parts.consecutive([len(part) for part in own])
+        scored[one.name] = _scored(one, (torch.cat(own),), parts)
+    return Gathered(federation, scored)
+
+
+def _beside_a_federation(
+    federation: Federation,
+    given: Sequence[ScoredSet],
+    collate: Collate | None,
+) -> Gathered:
+    if collate is not None:
+        raise InputError("collate with a Federation: its samples are arrays already; leave it out")
+    reading = Reading(columns=None, collate=None, lazy=False, notes=())
+    scored = {}
+    for one in given:
+        each = []
+        for brought in one.sets:
+            if brought.named is not None and federation.names is not None:
+                columns = choose_columns(brought.named, federation.names, brought.what)
+                each.append(read_into_memory(brought, replace(reading, columns=columns)))
+            else:
+                each.append(read_into_memory(brought, reading))
+        whole = joined(each, federation.names)
+        scored[one.name] = _scored(one, whole.fields, whole.parts)
+    return Gathered(federation, scored)
+
+
+def _scored(one: ScoredSet, fields: tuple[Tensor, ...], parts: Parts) -> ScoredSamples:
+    if one.dealt:
+        return ScoredSamples(fields, parts)
+    return ScoredSamples(fields)
+
+
+def _is_one_a_client(given: Any) -> bool:
+    if not isinstance(given, list) or not given:
+        return False
+    first = given[0]
+    if not isinstance(first, tuple | list) or len(first) < 2:
+        return False
+    inputs, targets = first[0], first[-1]
+    # a sample may be such a pair too, but its target is one number
+    if not hasattr(targets, "__len__") or not hasattr(inputs, "__len__"):
+        return False
+    if isinstance(targets, Tensor) and targets.dim() == 0:
+        return False
+    return len(inputs) == len(targets)
+
+
+def _refuse_mixed_kinds(everything: Sequence[Brought]) -> None:
+    kinds = {brought.what: _kind(brought) for brought in everything}
+    first = next(iter(kinds.values()))
+    for what, kind in kinds.items():
+        if kind != first:
+            raise InputError(
+                f"{what} has {kind}, {everything[0].what} has {first}: give all in one form"
+            )
+
+
+def _kind(brought: Brought) -> str:
+    if brought.arrays is not None:
+        return "samples that are tuples"
+    if brought.named is not None or isinstance(brought.first()[0], Mapping):
+        return "samples that are dicts"
+    return "samples that are tuples"
+
+
+def _cast(fields: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    cast = []
+    for field in fields:
+        if field.is_floating_point():
+            field = field.to(dtype)
+        cast.append(field)
+    return tuple(cast)

@@ -1,0 +1,152 @@
+"""Samples that are read when their batch comes, with random numbers of the batch's own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedstep.core.errors import InputError
+from fedstep.data.padding import TARGET_NAMES
+
+Collate: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+@contextmanager
+def keyed(seed: int) -> Iterator[None]:
+    """The global generators of torch, numpy and Python set to `seed`, and afterwards put back.
+
+    Datasets draw from them and from nothing that can be handed to them.
+    """
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
+def draws_random_numbers(read: Callable[[], Any]) -> bool:
+    """Whether a reading drew from a global generator; call it inside `keyed`."""
+    before = _states()
+    read()
+    return before != _states()
+
+
+def _states() -> tuple[Any, ...]:
+    numpy_state: Any = np.random.get_state()
+    return (
+        random.getstate(),
+        numpy_state[1].tobytes(),
+        numpy_state[2],
+        torch.get_rng_state().numpy().tobytes(),
+    )
+
+
+@dataclass(frozen=True)
+class ReadSamples:
+    """A Transform from sample numbers to samples.
+
+    The pool of a federation that is read lazily has one field, the numbers of the samples: what
+    they stand for is read here, a batch at a time. The random numbers of an augmentation are keyed
+    by (seed, round, client, step), so they do not depend on who reads, in which process or when.
+    """
+
+    pool: Sequence[Any]  # every sample of every client, and what is scored, behind one another
+    names: tuple[str, ...] | None  # of the fields; None: samples are tuples
+    collate: Collate | None = None  # None: samples of one shape are stacked
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the batches of two clients may differ in shape."""
+        return self.collate is not None
+
+    def __call__(
+        self, fields: tuple[Tensor, ...], generator: torch.Generator | None
+    ) -> tuple[Tensor, ...]:
+        (numbers,) = fields
+        seed = 0  # an evaluation sees the same samples every time
+        if generator is not None:
+            seed = int(torch.randint(2**62, (), generator=generator))
+        with keyed(seed):
+            samples = [self.pool[number] for number in numbers.tolist()]
+            if self.collate is None:
+                batch = stacked(samples)
+            else:
+                batch = self.collate(samples)
+        return batch_fields(batch, self.names, len(samples))
+
+
+def stacked(samples: Sequence[Any]) -> Any:
+    """Samples of one shape as columns."""
+    first = samples[0]
+    if isinstance(first, Mapping):
+        return {name: _stack([sample[name] for sample in samples], name) for name in first}
+    columns = zip(*samples, strict=True)
+    return tuple(_stack(column, f"field {k}") for k, column in enumerate(columns))
+
+
+def batch_fields(batch: Any, names: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
+    """The fields of a collated batch, in order; each has a row for every sample."""
+    if names is None:
+        if not isinstance(batch, tuple | list) or len(batch) < 2:
+            raise InputError(
+                f"collate gives a {type(batch).__name__}: give (inputs, ..., targets) or a dict"
+            )
+        values = list(batch)
+    else:
+        missing = [name for name in names if name not in batch]
+        if missing:
+            raise InputError(f"collate gives no {missing[0]!r}: the first batch had it")
+        values = [batch[name] for name in names]
+    fields = tuple(torch.as_tensor(value) for value in values)
+    for place, field in enumerate(fields):
+        if field.dim() == 0 or len(field) != count:
+            raise InputError(
+                f"collate gives shape {tuple(field.shape)} in field {place} for {count} samples: "
+                "give one row a sample"
+            )
+    return fields
+
+
+def target_name(names: Sequence[str], what: str) -> str:
+    """Which column is the target, by what it is called."""
+    for name in TARGET_NAMES:
+        if name in names:
+            return name
+    raise InputError(
+        f"{what}: none of the columns {', '.join(names)} is called "
+        f"{' or '.join(TARGET_NAMES)}: rename the target"
+    )
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text, or a list of texts: nothing that a model could take."""
+    if isinstance(value, str | bytes):
+        return True
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], str | bytes)
+
+
+def _stack(values: Sequence[Any], name: str) -> Any:
+    if is_text(values[0]):
+        return list(values)
+    rows = [torch.as_tensor(value) for value in values]
+    shapes = {tuple(row.shape) for row in rows}
+    if len(shapes) > 1:
+        short, long = min(shapes), max(shapes)
+        raise InputError(
+            f"samples differ in shape ({name}: {short} and {long}): "
+            "give collate=fedstep.data.Pad(), or a function of your own"
+        )
+    return torch.stack(rows)
