@@ -7,10 +7,12 @@ STAMP := $(VENV)/.installed
 # pip (an index that is not there, a cache that cannot be written), which nobody can mend here.
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+EXTRAS := .venv-extras
+WITH_EXTRAS := tests/front/test_brought_extras.py tests/front/test_trackers.py tests/front/test_trainer.py
 # The tests whose outcome hangs on floating-point numbers.
 NUMERICAL := tests/execute tests/models tests/oracles tests/reference tests/steps tests/theorems tests/zoo
 
-.PHONY: demo test test-cpus test-ray test-flower lint slow clean
+.PHONY: demo test test-cpus test-ray test-flower test-extras lint slow clean
 
 demo: $(STAMP)
 	$(BIN)/fedstep demo
@@ -45,6 +47,10 @@ test-ray: .venv-ray/.installed
 		--editable . '$(EXTRA)' pytest pytest-timeout hypothesis
 	touch $@
 
+# What needs Hugging Face, frames and trackers, in an environment of its own: the core must do without them.
+test-extras: $(EXTRAS)/.installed
+	OMP_NUM_THREADS=1 $(EXTRAS)/bin/python -m pytest -n 2 --durations=5 $(WITH_EXTRAS)
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -60,5 +66,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) --editable '.[demo,plot,test]'
 	touch $@
 
+$(EXTRAS)/.installed: pyproject.toml constraints.txt constraints-extras.txt
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-extras.txt torch
+	$(EXTRAS)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-extras.txt --editable '.[demo,plot,test,hf,pandas,trackers]' polars
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-ray .venv-flower out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-ray .venv-flower $(EXTRAS) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

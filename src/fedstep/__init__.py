@@ -14,6 +14,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "fit": "training",
     "Fit": "training",
+    "Scoring": "training",
+    "fine_tune": "training",
+    "load": "training",
+    "Standardize": "models.standardize",
     "Algorithm": "algorithm",
     "Batch": "core.types",
     "InputError": "core.errors",
@@ -25,12 +29,13 @@ _HOMES = {
     "LineSearch": "steps.search",
     "build": "spec",
 }
-_MODULES = ("authors", "optim", "zoo")
+_MODULES = ("authors", "callbacks", "optim", "zoo")
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
     from fedstep import authors as authors
+    from fedstep import callbacks as callbacks
     from fedstep import optim as optim
     from fedstep import zoo as zoo
     from fedstep.algorithm import Algorithm as Algorithm
@@ -41,10 +46,14 @@ if TYPE_CHECKING:
     from fedstep.models.function import FunctionModel as FunctionModel
     from fedstep.models.layers import to_group_norm as to_group_norm
     from fedstep.models.module import ModuleModel as ModuleModel
+    from fedstep.models.standardize import Standardize as Standardize
     from fedstep.spec import build as build
     from fedstep.steps.search import LineSearch as LineSearch
     from fedstep.training import Fit as Fit
+    from fedstep.training import Scoring as Scoring
+    from fedstep.training import fine_tune as fine_tune
     from fedstep.training import fit as fit
+    from fedstep.training import load as load
 
 
 def __getattr__(name: str) -> Any:

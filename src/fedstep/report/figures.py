@@ -55,8 +55,29 @@ def pyplot() -> Any:
     return plt
 
 
+def chart_row(charts: Sequence[Chart], path: str | Path | None = None) -> Any:
+    """Charts side by side as a figure, saved where a path is given."""
+    fig = _row_figure(charts)
+    if path is not None:
+        fig.savefig(path, dpi=200)
+    pyplot().close(fig)  # the figure lives on; only the list of open windows forgets it
+    return fig
+
+
 def _save_row(charts: Sequence[Chart], stem: Path) -> list[Path]:
     """Charts side by side in two files."""
+    plt = pyplot()
+    fig = _row_figure(charts)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png = stem.with_name(stem.name + ".png")
+    pdf = stem.with_name(stem.name + ".pdf")
+    fig.savefig(png, dpi=200)
+    fig.savefig(pdf, metadata={"CreationDate": None})  # a date would change the bytes
+    plt.close(fig)
+    return [png, pdf]
+
+
+def _row_figure(charts: Sequence[Chart]) -> Any:
     plt = pyplot()
     width = 5.2 * len(charts)
     fig, row = plt.subplots(
@@ -70,13 +91,7 @@ def _save_row(charts: Sequence[Chart], stem: Path) -> list[Path]:
         _draw_chart(axes, chart)
     # One legend serves the row: its charts have the same methods.
     row[0][0].legend(frameon=False, fontsize=8)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    png = stem.with_name(stem.name + ".png")
-    pdf = stem.with_name(stem.name + ".pdf")
-    fig.savefig(png, dpi=200)
-    fig.savefig(pdf, metadata={"CreationDate": None})  # a date would change the bytes
-    plt.close(fig)
-    return [png, pdf]
+    return fig
 
 
 def _draw_chart(axes: Any, chart: Chart) -> None:

@@ -74,6 +74,19 @@ def write_study_report(
     return write_page(path, page)
 
 
+def run_charts(run: Run) -> list[Chart]:
+    """The few charts of one run: its metric, its loss and its steps by round."""
+    groups = [Group.alone(run)]
+    charts = [panels.first_chart(groups), *panels.loss_charts(groups)[:1]]
+    charts += panels.step_charts(groups)[:1]
+    seen: dict[str, Chart] = {}
+    for chart in charts:
+        # without a metric the first chart is that of the loss
+        if chart is not None:
+            seen.setdefault(chart.title, chart)
+    return list(seen.values())
+
+
 def runs_page(
     title: str,
     runs: Sequence[Run],

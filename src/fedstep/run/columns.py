@@ -16,6 +16,9 @@ from fedstep.core.errors import InputError
 # (accuracy, heldout_accuracy, last_accuracy) are rows of the metric `accuracy`.
 HELDOUT = "heldout_"
 LAST = "last_"
+# Columns that rows have only where they were asked for.
+VALIDATION = "validation_"  # loss and metrics on validation samples
+BY_CLIENT = "clients_"  # mean, worst tenth and spread of a metric over clients
 
 # Columns that a metric may not be called by.
 ROW_COLUMNS = (
@@ -37,7 +40,6 @@ ROW_COLUMNS = (
     "clipped",
     "missing",
 )
-RESERVED = (*ROW_COLUMNS, "checksum")  # the last is the seal of a row
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,11 @@ class MetricInfo:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise InputError(f"metric {self.name!r}: its name must be a word, as of a column")
-        if self.name in RESERVED:
+        if self.name in ROW_COLUMNS:
             raise InputError(f"metric {self.name!r}: rows have a column of that name already")
-        if self.name.startswith((HELDOUT, LAST)):
-            raise InputError(f"metric {self.name!r}: {HELDOUT} and {LAST} mark other columns")
+        prefixes = (HELDOUT, LAST, VALIDATION, BY_CLIENT)
+        if self.name.startswith(prefixes):
+            raise InputError(f"metric {self.name!r}: {', '.join(prefixes)} mark other columns")
 
     def rank(self, value: float) -> float:
         """A number that is larger for a better value; NaN ranks below all."""
@@ -80,20 +83,29 @@ class MetricColumns:
     test: dict[str, float]  # at the readout
     heldout: dict[str, float]  # at the readout, on clients that never train
     last: dict[str, float]  # at the last iterate
+    validation: dict[str, float]  # at the readout, its loss among them
+    by_client: dict[str, float]  # at the readout: mean, worst tenth and spread over clients
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> MetricColumns:
         """Pick the metrics out of a row; what is no column of every row is a metric."""
-        columns = MetricColumns({}, {}, {})
+        columns = MetricColumns({}, {}, {}, {}, {})
+        prefixed = {
+            HELDOUT: columns.heldout,
+            LAST: columns.last,
+            VALIDATION: columns.validation,
+            BY_CLIENT: columns.by_client,
+        }
         for column, value in row.items():
             if column in ROW_COLUMNS:
                 continue
-            if column.startswith(HELDOUT):
-                columns.heldout[column.removeprefix(HELDOUT)] = value
-            elif column.startswith(LAST):
-                columns.last[column.removeprefix(LAST)] = value
-            else:
-                columns.test[column] = value
+            group = columns.test
+            name = column
+            for prefix, marked in prefixed.items():
+                if column.startswith(prefix):
+                    group = marked
+                    name = column.removeprefix(prefix)
+            group[name] = value
         return columns
 
 
@@ -103,12 +115,12 @@ def metric_columns(
     last: Mapping[str, float],
 ) -> dict[str, float]:
     """Metrics as the columns of a row."""
-    columns = dict(test)
-    for name, value in heldout.items():
-        columns[HELDOUT + name] = value
-    for name, value in last.items():
-        columns[LAST + name] = value
-    return columns
+    return {**test, **marked_columns(HELDOUT, heldout), **marked_columns(LAST, last)}
+
+
+def marked_columns(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Values under the names of their columns."""
+    return {prefix + name: value for name, value in values.items()}
 
 
 def metric_infos(manifest: Mapping[str, Any]) -> tuple[MetricInfo, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import nan
 from typing import Any
 
@@ -14,7 +14,14 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.exchange import SharedState
 from fedstep.core.vec import State
 from fedstep.local.trace import Trace
-from fedstep.run.columns import ROW_COLUMNS, MetricColumns, metric_columns
+from fedstep.run.columns import (
+    BY_CLIENT,
+    ROW_COLUMNS,
+    VALIDATION,
+    MetricColumns,
+    marked_columns,
+    metric_columns,
+)
 from fedstep.run.evaluate import Score
 from fedstep.run.metrics.base import Metric
 from fedstep.run.rounds import CohortResult, RoundDone
@@ -46,6 +53,9 @@ class RoundReport:
     rejected: int  # whose updates were not finite, or not of the form that was asked for
     clipped: int = 0  # whose updates the guard shortened
     missing: int = 0  # that were asked and did not answer in time
+    # where they were asked for:
+    validation: Mapping[str, float] = field(default_factory=dict)  # loss and metrics
+    by_client: Mapping[str, float] = field(default_factory=dict)  # mean, worst tenth, spread
 
     @property
     def gradients(self) -> float:
@@ -68,6 +78,10 @@ class RoundReport:
                 row.update(metric_columns(self.test, self.heldout, self.last))
             elif name == "steps":
                 row[name] = list(self.steps)
+            elif name == "validation":
+                row.update(marked_columns(VALIDATION, self.validation))
+            elif name == "by_client":
+                row.update(marked_columns(BY_CLIENT, self.by_client))
             elif name not in ("heldout", "last"):
                 row[name] = value
         return row
@@ -89,6 +103,8 @@ class RoundReport:
             test=metrics.test,
             heldout=metrics.heldout,
             last=metrics.last,
+            validation=metrics.validation,
+            by_client=metrics.by_client,
         )
 
 
@@ -100,6 +116,8 @@ class Scores:
     last: Score = Score()  # of the last iterate, on the same samples
     heldout: Score = Score()  # of the readout, on clients that never train
     train_loss: float = nan
+    validation: Mapping[str, float] = field(default_factory=dict)  # where it was asked for
+    by_client: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def unknown(metrics: Sequence[Metric]) -> Scores:
@@ -142,6 +160,8 @@ def report(
         rejected=total.rejected,
         clipped=_clipped(algorithm, done),
         missing=done.result.missing,
+        validation=scores.validation,
+        by_client=scores.by_client,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import nan
 from pathlib import Path
@@ -19,6 +19,12 @@ from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store, store_for
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
+from fedstep.run.client_scores import (
+    ClientSamples,
+    client_values,
+    scored_columns,
+    spread_columns,
+)
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
 from fedstep.run.metrics.base import Metric
 from fedstep.run.record import RoundReport, Scores, report
@@ -46,6 +52,8 @@ class Simulation:
     heldout: tuple[Tensor, ...] | None = None  # samples of clients that never train
     train: bool = False  # evaluate the loss over all clients too
     metrics: tuple[Metric, ...] | None = None  # None: what is usual for such targets
+    validation: tuple[Tensor, ...] | None = None  # samples to choose by, apart from the test
+    by_client: ClientSamples | None = None  # evaluated client by client
 
     def __post_init__(self) -> None:
         population = len(self.task.federation)
@@ -65,7 +73,11 @@ class Simulation:
         # known before the first evaluation: rows without one have the same columns
         fields = self.test
         if fields is None:
+            fields = self.validation
+        if fields is None:
             fields = self.heldout
+        if fields is None and self.by_client is not None:
+            fields = self.by_client.fields
         if fields is None:
             return ()
         task = self.task
@@ -131,11 +143,26 @@ class Simulation:
         until: int,
     ) -> RoundReport:
         round = done.server.round
-        scores = Scores.unknown(self.measured)
+        scores = self._unknown_scores()
         if round % self.every == 0 or round == until:
             with self.task.profiler.charge("evaluation"):
                 scores = self._scores(model, done.server)
         return report(self.task.algorithm, done, scores)
+
+    def _unknown_scores(self) -> Scores:
+        scores = Scores.unknown(self.measured)
+        if self.validation is not None:
+            scores = replace(scores, validation=scored_columns(Score.unknown(self.measured)))
+        if self.by_client is not None:
+            scores = replace(scores, by_client=spread_columns([], self._compared))
+        return scores
+
+    @property
+    def _compared(self) -> Metric | None:
+        """The metric that clients are compared by; None: their loss."""
+        if self.measured:
+            return self.measured[0]
+        return None
 
     def _scores(self, model: FlatModel, server: Server) -> Scores:
         federation = self.task.federation
@@ -148,11 +175,27 @@ class Simulation:
         if self.train:
             train_loss = loss_over_clients(model, server.readout, federation)
         heldout = self._score(model, server.readout, self.heldout)
+        validation: Mapping[str, float] = {}
+        if self.validation is not None:
+            score = self._score(model, server.readout, self.validation)
+            validation = scored_columns(score)
+        by_client: Mapping[str, float] = {}
+        if self.by_client is not None:
+            values = client_values(
+                model,
+                server.readout,
+                self.by_client,
+                federation.transform,
+                self._compared,
+            )
+            by_client = spread_columns(values, self._compared)
         return Scores(
             test=test,
             last=last,
             heldout=heldout,
             train_loss=train_loss,
+            validation=validation,
+            by_client=by_client,
         )
 
     def _score(

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from fedstep.core.errors import InputError
 from fedstep.run.columns import metric_infos
-from fedstep.run.files import json_bytes
+from fedstep.run.files import write_json
 from fedstep.run.folder import read_run
 from fedstep.run.history import Run
-from fedstep.run.listed import write_listed
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Job, Method, Study
 from fedstep.study.pool import run_all
@@ -43,8 +42,10 @@ def tune(
             labels += [f"tuning {method.label}"] * len(trials)
     run_all(jobs, labels, home, data, workers)
     choices = {method.label: best_choice(study, method, home) for method in study.methods}
-    rows = [asdict(choice) for choice in choices.values()]
-    write_listed(home / "tuning.json", json_bytes(rows))
+    write_json(
+        home / "tuning.json",
+        [asdict(choice) for choice in choices.values()],
+    )
     return choices
 
 

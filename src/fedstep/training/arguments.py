@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedstep.algorithm import Algorithm
-from fedstep.core.errors import InputError
-from fedstep.data.federation import Federation, fields_of
+from fedstep.core.errors import InputError, unknown
+from fedstep.data.federation import Federation
+from fedstep.data.gathering import Gathered, cast_to, gather
+from fedstep.data.lazy import Collate, ReadSamples
 from fedstep.data.plan import Plan
 from fedstep.execute.base import Executor, Local
 from fedstep.execute.choose import choose
+from fedstep.execute.cohort import Cohort
 from fedstep.execute.processes import Processes
+from fedstep.execute.sequential import Sequential
 from fedstep.models.flat import FlatModel
-from fedstep.models.losses import Loss
+from fedstep.models.losses import GivenLoss, OwnLoss
 from fedstep.models.module import ModuleModel
+from fedstep.models.outputs import computes_own_loss, forward_parameters
+from fedstep.models.standardize import Standardize
+from fedstep.run.client_scores import ClientSamples
+from fedstep.run.identity import tensors_digest, text_of
 from fedstep.run.metrics.base import Metric
 from fedstep.run.metrics.choose import GivenMetric, metrics_of
+from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
 
 COHORT = 20  # clients a round where nothing is said
 LOCAL_STEPS = 20
+BATCH = 50
+FINGERPRINT = 16  # samples that stand for all where they are read lazily
+WEIGHTINGS: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
 
 
 def name_of(algorithm: Algorithm | str) -> str:
@@ -46,7 +60,16 @@ def algorithm_of(given: Any) -> Algorithm:
     return given
 
 
-def flat_model_of(model: Any, loss: Loss) -> FlatModel:
+def weighted(algorithm: Algorithm, weighting: str | None) -> Algorithm:
+    """The algorithm with another weighting of clients; None: its own."""
+    if weighting is None:
+        return algorithm
+    if weighting not in WEIGHTINGS:
+        raise InputError(unknown("weighting", str(weighting), list(WEIGHTINGS)))
+    return replace(algorithm, weighting=WEIGHTINGS[weighting])
+
+
+def flat_model_of(model: Any, loss: GivenLoss) -> FlatModel:
     """The model as a function of one flat vector."""
     if isinstance(model, FlatModel):
         # a model learns about itself when it is run: the caller's stays as it is
@@ -55,17 +78,124 @@ def flat_model_of(model: Any, loss: Loss) -> FlatModel:
         raise InputError(
             f"model is a {type(model).__name__}: give an nn.Module, or FunctionModel(loss, start)"
         )
+    if loss is None and computes_own_loss(model):
+        return ModuleModel(model, OwnLoss())
     return ModuleModel(model, loss)
 
 
-def federation_of(clients: Sequence[Any] | Federation) -> Federation:
-    """The clients' data."""
-    if isinstance(clients, Federation):
-        return clients
-    return Federation.of(clients)
+def refuse_second_loss(model: Any, loss: GivenLoss) -> None:
+    """A model that is a function of a flat vector has its own loss."""
+    if isinstance(model, FlatModel) and loss is not None:
+        raise InputError(f"loss={loss!r}: this model has its own loss; leave `loss` out")
 
 
-def plan_of(batch: int, local_steps: int | None, local_epochs: int | None) -> Plan:
+def accepted_names(flat: FlatModel) -> list[str] | None:
+    """The parameters of the module's `forward`; None for a plain function."""
+    if not isinstance(flat, ModuleModel):
+        return None
+    accepted = []
+    for name, parameter in forward_parameters(flat.module).items():
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            accepted.append(name)
+    return accepted
+
+
+def samples_of(
+    flat: FlatModel,
+    clients: Any,
+    scored: Mapping[str, Any],
+    collate: Collate | None,
+) -> Gathered:
+    """Clients and scored sets, in the type that the model has."""
+    gathered = gather(clients, scored, collate, accepted_names(flat))
+    if isinstance(flat, ModuleModel):
+        gathered = cast_to(gathered, flat.layout.dtype)
+        _refuse_fractions_as_classes(flat, gathered.federation)
+    return gathered
+
+
+def _refuse_fractions_as_classes(flat: ModuleModel, federation: Federation) -> None:
+    targets = federation.fields[-1]
+    takes_classes = getattr(flat.loss, "func", None) is functional.cross_entropy
+    if takes_classes and targets.is_floating_point() and targets.dim() == 1:
+        raise InputError(
+            "targets are numbers with fractions and the loss is cross-entropy of classes: "
+            "give loss='mse' (or 'bce' for 0 and 1), or whole numbers as targets"
+        )
+
+
+def fitted(flat: FlatModel, federation: Federation, standardize: bool) -> FlatModel:
+    """The model as it is called with these clients' samples, standardized where that is wanted."""
+    if not isinstance(flat, ModuleModel):
+        if standardize:
+            raise InputError("standardize=True with a plain function: give an nn.Module")
+        return flat
+    if not standardize:
+        flat.names = federation.names
+        return flat
+    if federation.names is not None:
+        raise InputError(
+            "standardize=True: the model is called by the names of columns; give arrays"
+        )
+    first = Standardize.of(federation, flat.layout.dtype)
+    # one sequence of layers, so that a linear model is still seen to be one
+    layers = [flat.module]
+    if type(flat.module) is nn.Sequential:
+        layers = list(flat.module)
+    return ModuleModel(nn.Sequential(first, *layers), flat.given_loss)
+
+
+def scored_fields(samples: Gathered, name: str) -> tuple[Tensor, ...] | None:
+    """The samples of a scored set; None where it was not given."""
+    if name not in samples.scored:
+        return None
+    return samples.scored[name].fields
+
+
+def client_samples(samples: Gathered, wanted: bool) -> ClientSamples | None:
+    """What is scored client by client: the test samples of each, else its training samples."""
+    if not wanted:
+        return None
+    test = samples.scored.get("test")
+    if test is not None and test.parts is not None:
+        return ClientSamples(test.fields, test.parts)
+    federation = samples.federation
+    return ClientSamples(federation.fields, federation.parts)
+
+
+def data_settings(
+    flat: FlatModel,
+    samples: Gathered,
+    collate: Collate | None,
+    standardize: bool,
+) -> dict[str, Any]:
+    """What decides the numbers of a run besides what its simulation knows."""
+    settings: dict[str, Any] = {"standardize": standardize}
+    if isinstance(flat, ModuleModel):
+        loss: Any = flat.given_loss or "cross_entropy"
+        if not isinstance(loss, str):
+            loss = text_of(getattr(loss, "__name__", loss))
+        settings["loss"] = loss
+    if collate is not None:
+        settings["collate"] = text_of(getattr(collate, "__name__", collate))
+    transform = samples.federation.transform
+    if isinstance(transform, ReadSamples):
+        # numbers of samples say nothing of the samples: the first ones stand for all
+        numbers = samples.federation.fields[0][:FINGERPRINT]
+        settings["samples_read"] = tensors_digest(transform((numbers,), None))
+    return settings
+
+
+def weighting_note(algorithm: Algorithm) -> str:
+    """Who counts how much, for the summary."""
+    if isinstance(algorithm.weighting, BySamples):
+        return "a client counts by its number of samples (weighting='equal' counts clients)"
+    if isinstance(algorithm.weighting, Equal):
+        return "every client counts the same (weighting='samples' counts samples)"
+    return f"clients count by {algorithm.weighting!r}"
+
+
+def plan_of(batch: int | None, local_steps: int | None, local_epochs: int | None) -> Plan:
     """Batches and local steps."""
     if local_steps is not None and local_epochs is not None:
         raise InputError(
@@ -73,6 +203,8 @@ def plan_of(batch: int, local_steps: int | None, local_epochs: int | None) -> Pl
         )
     if local_steps is None and local_epochs is None:
         local_steps = LOCAL_STEPS
+    if batch is None:
+        batch = BATCH
     return Plan(batch, local_steps, local_epochs)
 
 
@@ -83,13 +215,6 @@ def cohort_size_of(per_round: int | None, federation: Federation) -> int:
     return per_round
 
 
-def test_fields_of(test: Any) -> tuple[Tensor, ...] | None:
-    """The samples that are scored."""
-    if test is None:
-        return None
-    return fields_of(test, "test")
-
-
 def metrics_given(given: Sequence[GivenMetric] | None) -> tuple[Metric, ...] | None:
     """What is measured; None: what is usual for such targets."""
     if given is None:
@@ -97,8 +222,22 @@ def metrics_given(given: Sequence[GivenMetric] | None) -> tuple[Metric, ...] | N
     return metrics_of(given)
 
 
-def executor_of(given: Executor | None, workers: int, flat: FlatModel) -> Executor:
+def executor_of(
+    given: Executor | None,
+    workers: int,
+    flat: FlatModel,
+    federation: Federation,
+) -> Executor:
     """Who runs the clients."""
+    transform = federation.transform
+    ragged = isinstance(transform, ReadSamples) and transform.ragged
+    if ragged and isinstance(given, Cohort):
+        raise InputError(
+            "executor=Cohort(): batches made by collate may differ in shape and cannot be stacked; "
+            "leave `executor` out"
+        )
+    if given is None and ragged:
+        given = Sequential()
     if given is None:
         given = choose(flat)
     if workers == 1:

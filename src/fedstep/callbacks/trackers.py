@@ -1,0 +1,129 @@
+"""Experiment trackers (extra `trackers`): the columns of every row, under their own names.
+
+Rounds of earlier calls are logged first, so a run that goes on is whole in every tracker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fedstep.callbacks.base import Callback, RoundEnd, RunStart
+from fedstep.core.errors import InputError
+from fedstep.run.record import RoundReport
+
+MEDIAN = 2  # of the quantiles of accepted steps
+
+
+def numbers_of(report: RoundReport) -> dict[str, float]:
+    """The columns of a row that are finite numbers; of the steps their median."""
+    columns = report.to_dict()
+    columns["step"] = columns.pop("steps")[MEDIAN]
+    numbers = {}
+    for name, value in columns.items():
+        if name != "round" and math.isfinite(value):
+            numbers[name] = float(value)
+    return numbers
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that every tracker can show: numbers and texts."""
+    return {name: value for name, value in settings.items() if isinstance(value, int | float | str)}
+
+
+@dataclass
+class TensorBoard(Callback):
+    """Event files for TensorBoard in a folder."""
+
+    folder: str | Path = "runs"
+    _writer: Any = field(default=None, init=False, repr=False)
+
+    def start(self, run: RunStart) -> None:
+        writer = _module("torch.utils.tensorboard", "tensorboard").SummaryWriter
+        self._writer = writer(str(self.folder))
+        self._writer.add_text("settings", str(plain_settings(run.settings)))
+        for row in run.earlier:
+            self._log(row)
+
+    def round(self, moment: RoundEnd) -> None:
+        self._log(moment.report)
+
+    def _log(self, row: RoundReport) -> None:
+        for name, value in numbers_of(row).items():
+            self._writer.add_scalar(name, value, row.round)
+
+    def end(self, result: Any) -> None:
+        self._writer.close()
+
+
+@dataclass
+class MLflow(Callback):
+    """A run of MLflow; without `uri` its files lie in ./mlruns, and nothing leaves the machine."""
+
+    experiment: str = "fedstep"
+    uri: str | None = None
+    _mlflow: Any = field(default=None, init=False, repr=False)
+
+    def start(self, run: RunStart) -> None:
+        self._mlflow = _module("mlflow", "mlflow")
+        self._mlflow.set_tracking_uri(self.uri or Path("mlruns").absolute().as_uri())
+        self._mlflow.set_experiment(self.experiment)
+        self._mlflow.start_run(run_name=run.name)
+        self._mlflow.log_params(plain_settings(run.settings))
+        for row in run.earlier:
+            self._log(row)
+
+    def round(self, moment: RoundEnd) -> None:
+        self._log(moment.report)
+
+    def _log(self, row: RoundReport) -> None:
+        self._mlflow.log_metrics(numbers_of(row), step=row.round)
+
+    def end(self, result: Any) -> None:
+        self._mlflow.end_run()
+
+
+@dataclass
+class WandB(Callback):
+    """A run of Weights & Biases, offline unless told otherwise (`wandb sync` sends it later)."""
+
+    project: str = "fedstep"
+    folder: str | Path | None = None
+    mode: str = "offline"
+    _run: Any = field(default=None, init=False, repr=False)
+
+    def start(self, run: RunStart) -> None:
+        wandb = _module("wandb", "wandb")
+        folder = None
+        if self.folder is not None:
+            Path(self.folder).mkdir(parents=True, exist_ok=True)
+            folder = str(self.folder)
+        self._run = wandb.init(
+            project=self.project,
+            name=run.name,
+            dir=folder,
+            mode=self.mode,
+            config=plain_settings(run.settings),
+        )
+        for row in run.earlier:
+            self._log(row)
+
+    def round(self, moment: RoundEnd) -> None:
+        self._log(moment.report)
+
+    def _log(self, row: RoundReport) -> None:
+        self._run.log(numbers_of(row), step=row.round)
+
+    def end(self, result: Any) -> None:
+        self._run.finish()
+
+
+def _module(name: str, package: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise InputError(f"{package} is not installed: pip install 'fedstep[trackers]'") from None

@@ -1,0 +1,90 @@
+"""Results as files: the folder that `fit(out=...)` writes, also for a run that was in memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor, nn
+
+from fedstep.core.errors import InputError
+from fedstep.run import checkpoint
+from fedstep.run.driver import opened
+from fedstep.run.files import file_sha256, plain, read_sealed, write_sealed, write_tensors
+from fedstep.run.folder import DONE, JOURNAL, MODEL, SERVER, SPEC, check_file, read_mark
+from fedstep.run.journal import Journal
+from fedstep.run.record import RoundReport
+from fedstep.training.result import REPORT, Fit
+
+
+def save_result(result: Fit, folder: str | Path) -> Path:
+    """Write a result into a new folder and return its path."""
+    path = Path(folder)
+    with opened(path):
+        if (path / SPEC).exists():
+            raise InputError(f"{path}: there is a run already; choose another directory")
+        write_sealed(path / SPEC, result.settings)
+        lines = [json.dumps(plain(row.to_dict()), allow_nan=False) for row in result.rows]
+        (path / JOURNAL).write_text("".join(line + "\n" for line in lines))
+        server = result.server
+        hashes = {
+            JOURNAL: file_sha256(path / JOURNAL),
+            MODEL: write_tensors(path / MODEL, _tensors(result)),
+            SERVER: write_tensors(path / SERVER, checkpoint.server_tensors(server)),
+        }
+        # the mark comes last: without it the folder is no finished run
+        write_sealed(
+            path / DONE,
+            {"rounds": server.round, "horizon": server.horizon, "sha256": hashes},
+        )
+        result.report(path / REPORT)
+    return path
+
+
+def load_result(folder: str | Path, model: nn.Module | None = None) -> Fit:
+    """The result of a folder that `result.save` or `fit(out=...)` wrote.
+
+    model: a module of the same architecture; a copy of it with the trained values is `result.model`.
+    Without one the values are in `result.x` and in model.safetensors.
+    """
+    path = Path(folder)
+    mark = read_mark(path)
+    if mark is None:
+        raise InputError(f"{path}: there is no finished run; the call that makes it goes on")
+    for name in (JOURNAL, MODEL, SERVER):
+        check_file(path, mark, name)
+    settings = read_sealed(path / SPEC)
+    rows = [RoundReport.from_dict(row) for row in Journal(path / JOURNAL).rows()]
+    tensors = safetensors.torch.load_file(path / SERVER)
+    server = checkpoint.server_from(tensors, mark.rounds, mark.horizon)
+    trained = None
+    if model is not None:
+        trained = _filled(model, safetensors.torch.load_file(path / MODEL), path)
+    return Fit(
+        name=str(settings.get("method", "custom")),
+        rows=rows,
+        server=server,
+        model=trained,
+        settings=settings,
+    )
+
+
+def _tensors(result: Fit) -> dict[str, Tensor]:
+    if result.model is None:
+        return {"x": result.x}
+    return result.model.state_dict()
+
+
+def _filled(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> nn.Module:
+    twin = copy.deepcopy(model).eval()
+    try:
+        twin.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise InputError(
+            f"{path / MODEL}: its tensors do not fit {type(model).__name__} ({reason})"
+        ) from None
+    return twin
