@@ -91,7 +91,7 @@ def test_a_checkpoint_names_versions_and_old_ones_are_deleted(tmp_path):
     for server, _ in sim.run(sim.begin(6), store, 6):
         checkpoint.save(tmp_path, server, store)
     meant = {
-        (c, v)
+        (c, v.number)
         for path in checkpoint.descriptions(tmp_path)
         for c, v in checkpoint._index(path).items()
     }

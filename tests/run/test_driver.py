@@ -20,6 +20,7 @@ from fedstep.execute import Cohort, Processes, Sequential
 from fedstep.run.claim import OWNER, claimed
 from fedstep.run.files import read_sealed
 from fedstep.run.folder import DONE, JOURNAL, MODEL, SERVER, SPEC, read_run
+from fedstep.run.journal import Journal
 from fedstep.run.scratch import scratch_folder
 
 ROUNDS = 6
@@ -52,7 +53,7 @@ def content(folder: Path):
         if path.name == "lock" or path.name == "report.html":
             continue
         if path.name == JOURNAL:
-            rows = [json.loads(line) for line in path.read_text().splitlines()]
+            rows = Journal(path).rows()
             found[path.name] = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
         elif path.name == DONE:
             mark = read_sealed(path)

@@ -102,10 +102,7 @@ def content(home: Path):
     """Everything a study leaves, less the clock."""
     found = {}
     for path in sorted((home / "runs").glob("*/rounds.jsonl")):
-        rows = [
-            {k: v for k, v in json.loads(line).items() if k != "seconds"}
-            for line in path.read_text().splitlines()
-        ]
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in Journal(path).rows()]
         found[path.parent.name] = rows, (path.parent / "model.safetensors").read_bytes()
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,15 @@ def unpack(path: Path) -> dict[str, StoredRun]:
     runs = {}
     try:
         text = gzip.decompress(path.read_bytes()).decode()
+        if not text:
+            raise ValueError("it is empty")  # `gzip` takes no bytes for a file of no bytes
         for line in text.splitlines():
             entry = json.loads(line)
             digest = entry["digest"]
             rows = _rows(entry["columns"])
             # only finished runs are packed
             runs[digest] = StoredRun(entry["spec"], rows, done=True)
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
         raise InputError(
             f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
         ) from None

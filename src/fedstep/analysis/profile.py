@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedstep.run.files import read_sealed
 from fedstep.run.profile import PROFILE_FILE, TIME_KINDS
 from fedstep.study.plan import Job
 
@@ -31,7 +31,7 @@ def method_profiles(
     for job, label in zip(jobs, labels, strict=True):
         path = home / "runs" / job.digest / PROFILE_FILE
         if path.exists():
-            profile = json.loads(path.read_text())
+            profile = read_sealed(path)
             of_method = by_label.setdefault(label, [])
             of_method.append(profile)
     return [_together(label, profiles) for label, profiles in by_label.items()]

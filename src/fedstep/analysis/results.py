@@ -13,9 +13,11 @@ from fedstep.core.errors import InputError
 from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
 from fedstep.run.folder import SPEC, StoredRun, read_run
 from fedstep.run.history import Run
+from fedstep.run.listed import read_listed
 from fedstep.study.choices import Choice, read_choices
 from fedstep.study.plan import Job, Method, Setting, Study
-from fedstep.study.study_file import read_study
+from fedstep.study.study_file import parse_study
+from fedstep.study.typed import typed
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,9 @@ def _study(home: Path) -> Study:
     scale = "paper"
     scale_file = home / "scale.txt"
     if scale_file.exists():
-        scale = scale_file.read_text().strip()
+        scale = read_listed(scale_file).decode(errors="replace").strip()
     # methods are not built: results stay readable when a method has changed its arguments since
-    return read_study(path, scale, check=False)
+    return parse_study(path, read_listed(path), scale, check=False)
 
 
 def _choices(study: Study, home: Path) -> dict[str, Choice]:
@@ -225,6 +227,8 @@ def load_single_run(home: Path) -> Results:
         setting = _setting_of(spec)
     except (KeyError, TypeError) as error:
         raise InputError(f"{home / SPEC}: not that of a run ({error} is missing)") from None
+    except InputError as error:
+        raise InputError(f"{home / SPEC}: not that of a run ({error})") from None
     choice = Choice(
         label,
         algorithm,
@@ -261,7 +265,7 @@ def load_single_run(home: Path) -> Results:
 
 def _setting_of(spec: Mapping[str, Any]) -> Setting:
     if "setting" in spec:  # one run out of the folder of a study
-        return Setting(**spec["setting"])
+        return typed(Setting, spec["setting"])
     return Setting(
         data="given to fit",
         model=f"{spec['parameters']:,} parameters",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,11 +118,12 @@ def run_report(options: argparse.Namespace) -> None:
 def _label_maps(home: Path) -> list[Figure]:
     """The map of the clients' labels, where `fedstep run` has noted them."""
     from fedstep.report.heatmap import heatmap
+    from fedstep.run.files import read_sealed
 
     path = home / "labels.json"
     if not path.exists():
         return []
-    labels = json.loads(path.read_text())
+    labels = read_sealed(path)
     title = f"Labels of the clients, seed {labels['seed']}"
     return [heatmap(labels["counts"], labels["labels"], title)]
 

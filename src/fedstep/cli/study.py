@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,6 +182,7 @@ def _cost_text(cost: Estimate) -> tuple[str, str]:
 
 def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     """The study and its results directory, which keeps a copy of the file."""
+    from fedstep.run.listed import write_listed
     from fedstep.study.study_file import read_study
     from fedstep.study.work import prepare
 
@@ -191,11 +191,8 @@ def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     prepare(study)  # a mistake is found before anything is written
     home = options.out or default_home(study)
     # results are read by the file they were made with, even when the original has been changed
-    copy = home / "study.toml"
-    home.mkdir(parents=True, exist_ok=True)
-    if copy.resolve() != path.resolve():
-        shutil.copyfile(path, copy)
-    (home / "scale.txt").write_text(study.scale + "\n")
+    write_listed(home / "study.toml", path.read_bytes())
+    write_listed(home / "scale.txt", f"{study.scale}\n".encode())
     return study, home
 
 

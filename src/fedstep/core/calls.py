@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import ast
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from math import inf
 from typing import Any, TypeAlias
 
 from fedstep.core.annotations import accepts, bracketed, hints, kind
-from fedstep.core.errors import InputError, unknown
+from fedstep.core.errors import LONGEST, InputError, brief, unknown
 
 Maker: TypeAlias = Callable[..., Any]
 Makers: TypeAlias = Mapping[str, Maker]
 
+LONGEST_TEXT = 10_000  # characters
+DEEPEST = 50  # levels of brackets and signs: a mixture has about five
 # A text that a user typed must end in one clear line, however deep or broken it is.
 UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
 
@@ -38,13 +41,11 @@ class Language:
 
     def build(self, text: str) -> Any:
         """The thing that a text names; a bare name is a call without arguments."""
-        stripped = text.strip()
-        try:
-            tree = ast.parse(stripped, mode="eval").body
-        except UNREADABLE:
+        tree = _parsed(text)
+        if tree is None:
             raise InputError(
-                f"{text!r} is not a {self.kind}: write a name or a call such as {self.example}"
-            ) from None
+                f"{brief(text)} is not a {self.kind}: write a name or a call such as {self.example}"
+            )
         name, arguments = self._call(tree, text)
         maker = self.maker(name)
         return make(
@@ -71,7 +72,7 @@ class Language:
             return ast.unparse(tree), {}
         # a number without a name would change its meaning when a setting is added
         if tree.args:
-            raise InputError(f"{text!r}: name every argument, as in {self.example}")
+            raise InputError(f"{brief(text)}: name every argument, as in {self.example}")
         arguments = {}
         for keyword in tree.keywords:
             name = str(keyword.arg)
@@ -93,9 +94,9 @@ class Language:
         try:
             return ast.literal_eval(tree)
         except UNREADABLE:
-            written = ast.unparse(tree)
+            written = ast.unparse(tree)[:LONGEST]
             raise InputError(
-                f"{text!r}: {written} is not a number or a part such as {self.part}"
+                f"{brief(text)}: {written} is not a number or a part such as {self.part}"
             ) from None
 
     def _part(self, tree: ast.Call, text: str) -> Any:
@@ -109,6 +110,33 @@ class Language:
             arguments,
             self.parts,
         )
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """The text as Python reads it; None where it is no expression, or one that nobody writes."""
+    stripped = text.strip()
+    if len(stripped) > LONGEST_TEXT:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # Python warns of numbers that run into words: the message that follows says more
+            warnings.simplefilter("ignore")
+            tree = ast.parse(stripped, mode="eval").body
+    except UNREADABLE:
+        return None
+    if _depth(tree) > DEEPEST:
+        return None
+    return tree
+
+
+def _depth(tree: ast.AST) -> int:
+    """How many levels lie inside one another; counted without recursion, which they would break."""
+    depth = 0
+    level = [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def make(
@@ -136,7 +164,7 @@ def make(
         if not accepts(hint, value):
             default = known[argument].default
             remedy = _remedy(hint, default, parts)
-            raise InputError(f"{name}({argument}={value!r}): give {remedy}")
+            raise InputError(f"{name}({argument}={brief(value)}): give {remedy}")
 
     for argument, parameter in known.items():
         is_required = parameter.default is parameter.empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +15,24 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from fedstep.core.errors import InputError
+from fedstep.core.errors import InputError, named_errors
 from fedstep.core.vec import State
 
 if TYPE_CHECKING:
     from fedstep.algorithm import Broadcast
     from fedstep.execute.task import Task
 
+# of a version that an older program wrote: it is believed
+UNKNOWN = 0
 LARGE = 256 * 2**20  # bytes of all clients' memories above which they live on disk
+
+
+@dataclass(frozen=True)
+class MemoryVersion:
+    """Which file holds a client's memory, and what must be in it."""
+
+    number: int  # 1, 2, ...
+    digest: int = UNKNOWN  # of the file's bytes
 
 
 @dataclass
@@ -70,14 +81,14 @@ class Store:
         """Every client that has a memory, with it."""
         yield from self.memories.items()
 
-    def index(self) -> dict[int, int]:
+    def index(self) -> dict[int, MemoryVersion]:
         """For each client the version of its memory that lies in files.
 
         None here: a checkpoint holds the memories itself.
         """
         return {}
 
-    def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
+    def keep_only(self, indices: Sequence[Mapping[int, MemoryVersion]]) -> None:
         """Forget versions in files that none of these indices names."""
 
     def flush(self) -> None:
@@ -91,13 +102,14 @@ class Store:
 class DiskStore(Store):
     """Memories in files, one a client and version: `memories/CLIENT.VERSION.safetensors`.
 
-    In this process there is one number a client. A version is never changed, so a checkpoint need
-    only write down which versions it means (`index`); what no checkpoint means any more is deleted
-    (`keep_only`).
+    In this process there are two numbers a client. A version is never changed, so a checkpoint need
+    only write down which versions it means, with their hashes (`index`); what no checkpoint means
+    any more is deleted (`keep_only`).
     """
 
     folder: Path = Path("memories")
-    versions: dict[int, int] = field(default_factory=dict)  # the current one of each client
+    # the current one of each client
+    versions: dict[int, MemoryVersion] = field(default_factory=dict)
     history: bool = True  # False: nothing goes back to an older version, so it is deleted at once
     _unflushed: set[Path] = field(default_factory=set, repr=False)  # written, perhaps not on disk
 
@@ -105,42 +117,47 @@ class DiskStore(Store):
         version = self.versions.get(client)
         if version is None:
             return None
-        path = self._file(client, version)
+        path = self._file(client, version.number)
         try:
-            return safetensors.torch.load_file(path)
-        except (OSError, SafetensorError) as error:
+            data = path.read_bytes()
+            if version.digest not in (UNKNOWN, _digest(data)):
+                raise ValueError("its checksum does not agree")
+            return safetensors.torch.load(data)
+        except (OSError, ValueError, SafetensorError) as error:
             raise InputError(
                 f"{path}: the memory of client {client} cannot be read ({error}); "
                 "begin the run anew"
             ) from None
 
     def put(self, client: int, memory: dict[str, Tensor]) -> None:
-        before = self.versions.get(client, 0)
-        version = before + 1
-        path = self._file(client, version)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        before = self.versions.get(client, MemoryVersion(0))
+        number = before.number + 1
+        path = self._file(client, number)
+        tensors = {name: value.detach().contiguous() for name, value in memory.items()}
+        data: bytes = safetensors.torch.save(tensors)
         # under another name until it is whole: a crash leaves no half of a version
         part = path.with_suffix(".part")
-        tensors = {name: value.detach().contiguous() for name, value in memory.items()}
-        safetensors.torch.save_file(tensors, part)
-        part.replace(path)
-        self.versions[client] = version
+        with named_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.replace(path)
+        self.versions[client] = MemoryVersion(number, _digest(data))
         self._unflushed.add(path)
         if not self.history:
-            self._forget(self._file(client, before))
+            self._forget(self._file(client, before.number))
 
     def items(self) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         for client in self.versions:
             yield client, self.get(client) or {}
 
-    def index(self) -> dict[int, int]:
+    def index(self) -> dict[int, MemoryVersion]:
         return dict(self.versions)
 
-    def keep_only(self, indices: Sequence[Mapping[int, int]]) -> None:
+    def keep_only(self, indices: Sequence[Mapping[int, MemoryVersion]]) -> None:
         meant = set()
         for index in indices:
             for client, version in index.items():
-                meant.add(self._file(client, version))
+                meant.add(self._file(client, version.number))
         for path in self.folder.rglob("*.safetensors"):
             if path not in meant:
                 self._forget(path)
@@ -176,6 +193,13 @@ def lives_on_disk(task: Task) -> bool:
     for value in first_memory.values():
         bytes_a_client += value.numel() * value.element_size()
     return bytes_a_client * len(task.federation) > LARGE
+
+
+def _digest(data: bytes) -> int:
+    """A hash that fits a tensor of whole numbers: against damage, not against forgers."""
+    digest = hashlib.sha256(data).digest()
+    # 62 bits and one that is set: never `UNKNOWN`, never negative
+    return int.from_bytes(digest[:8], "big") >> 2 | 1 << 62
 
 
 def _sync(path: Path) -> None:

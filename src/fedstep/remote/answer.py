@@ -156,7 +156,7 @@ def check_answer(
     values = parcel.values
     _check_identity(values, expected)
     if "error" in values:
-        raise ClientFailed(str(values["error"])[:300])
+        raise ClientFailed(f"it failed: {str(values['error'])[:300]}")
     samples = whole_value(values, "samples")
     if samples != expected.samples:
         # the weight: nobody may count for more than he said before the first round

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from torch import Tensor
 from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.vec import State, prefixed, under
-from fedstep.execute.store import DiskStore, Store
+from fedstep.execute.store import DiskStore, MemoryVersion, Store
 from fedstep.run.files import read_sealed, sync_folder, write_sealed, write_tensors
+from fedstep.run.folder import descriptions, journal_mark
 from fedstep.run.journal import JournalMark
 
 CHECKPOINTS_KEPT = 2  # one more than is needed: the last one may be torn by a crash of the disk
@@ -48,7 +50,7 @@ def save(
     if index:
         # memories are files of their own: on the disk before the checkpoint that means them
         store.flush()
-        tensors["index"] = torch.tensor(sorted(index.items()))
+        tensors["index"] = _index_tensor(index)
     else:
         for client, memory in store.items():
             tensors |= prefixed(f"memory.{client}.", memory)
@@ -104,21 +106,26 @@ def server_from(
     )
 
 
-def descriptions(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, newest first."""
-    return sorted(folder.glob("checkpoint-*.json"), reverse=True)
-
-
 def restore(folder: Path) -> Restored | None:
     """The newest state that is whole; None where there is no checkpoint."""
     complaints: list[str] = []
+    damaged: list[Path] = []
     for path in descriptions(folder):
         try:
-            return _read(path, tuple(complaints))
+            restored = _read(path, tuple(complaints))
         # whatever a damaged file may cause on the way: an older checkpoint may be whole
         except (InputError, OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            complaints.append(f"{path}: {reason}")
+            reason = str(error).split("; remove ")[0]
+            # most errors name the file, of the two that a checkpoint has; the system's do not
+            if not reason.startswith(str(path.with_suffix(""))):
+                reason = f"{path}: {reason}"
+            complaints.append(reason)
+            damaged.append(path)
+            continue
+        # newer than all that this run will write for a while: they would be kept in its place
+        for other in damaged:
+            _delete(other)
+        return restored
     if complaints:
         # to begin silently at round 1 would throw away hours: that is for the user to decide
         raise InputError(
@@ -143,11 +150,25 @@ def _delete(description: Path) -> None:
     description.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def _index(description: Path) -> dict[int, int]:
+def _index_tensor(index: Mapping[int, MemoryVersion]) -> Tensor:
+    """A row a client: its number, the version of its memory and the hash of that file."""
+    rows = [(client, version.number, version.digest) for client, version in index.items()]
+    return torch.tensor(sorted(rows))
+
+
+def _index_from(rows: Tensor) -> dict[int, MemoryVersion]:
+    """The index of `_index_tensor`; older ones have no hashes."""
+    index = {}
+    for client, *version in rows.tolist():
+        index[client] = MemoryVersion(*version)
+    return index
+
+
+def _index(description: Path) -> dict[int, MemoryVersion]:
     """The versions of memories that a checkpoint means; none where it is torn."""
     try:
         with safetensors.safe_open(description.with_suffix(".safetensors"), "pt") as file:
-            return dict(file.get_tensor("index").tolist())
+            return _index_from(file.get_tensor("index"))
     except (OSError, safetensors.SafetensorError):
         return {}
 
@@ -155,24 +176,22 @@ def _index(description: Path) -> dict[int, int]:
 def _read(path: Path, complaints: tuple[str, ...]) -> Restored:
     description = read_sealed(path)
     # read once: what is hashed is what is parsed
-    data = path.with_suffix(".safetensors").read_bytes()
+    tensor_file = path.with_suffix(".safetensors")
+    data = tensor_file.read_bytes()
     if hashlib.sha256(data).hexdigest() != description["sha256"]:
-        raise InputError("the checkpoint is corrupt (its checksum does not agree)")
+        raise InputError(f"{tensor_file}: the checkpoint is corrupt (its checksum does not agree)")
     tensors = safetensors.torch.load(data)
-    journal = None
-    if "journal_sha256" in description:
-        journal = JournalMark(description["journal_bytes"], description["journal_sha256"])
     return Restored(
         server=server_from(tensors, description["round"], description["horizon"]),
         store=_store(path.parent, tensors),
-        journal=journal,
+        journal=journal_mark(description),
         complaints=complaints,
     )
 
 
 def _store(folder: Path, tensors: State) -> Store:
     if "index" in tensors:
-        versions = dict(tensors["index"].tolist())
+        versions = _index_from(tensors["index"])
         return DiskStore(folder=folder / MEMORIES, versions=versions)
     store = Store()
     for name, value in under("memory.", tensors).items():

@@ -40,6 +40,7 @@ ROW_COLUMNS = (
     "clipped",
     "missing",
 )
+RESERVED = (*ROW_COLUMNS, "checksum")  # the last is the seal of a row
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class MetricInfo:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise InputError(f"metric {self.name!r}: its name must be a word, as of a column")
-        if self.name in ROW_COLUMNS:
+        if self.name in RESERVED:
             raise InputError(f"metric {self.name!r}: rows have a column of that name already")
         prefixes = (HELDOUT, LAST, VALIDATION, BY_CLIENT)
         if self.name.startswith(prefixes):

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedstep.core.errors import InputError
+from fedstep.core.errors import InputError, named_errors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+RUN_AGAIN = "remove the folder it lies in to run it again"
 CHECKSUM = "checksum"  # the field of a sealed file that is computed from all others
 
 
@@ -27,14 +28,15 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     A crash leaves the old file or the new one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        # a rename may reach the disk before the data do: then the new name would hold nothing
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    with named_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(data)
+            # a rename may reach the disk before the data do: then the new name would hold nothing
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,8 +46,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """One JSON value."""
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """A JSON value as a file holds it."""
     text = json.dumps(plain(value), indent=1, allow_nan=False)
-    write_text(path, text + "\n")
+    return (text + "\n").encode()
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -81,16 +88,21 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
     Older files have no seal and are believed.
     """
-    try:
-        fields = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: damaged, not JSON ({error})") from None
+    fields = _read_json(path)
     if not isinstance(fields, dict):
-        raise InputError(f"{path}: damaged, not a JSON object")
+        raise InputError(f"{path}: damaged, not a JSON object; {RUN_AGAIN}")
     checksum = fields.pop(CHECKSUM, None)
     if checksum is not None and checksum != _checksum(fields):
-        raise InputError(f"{path}: damaged (its checksum does not agree)")
+        raise InputError(f"{path}: damaged (its checksum does not agree); {RUN_AGAIN}")
     return fields
+
+
+def _read_json(path: Path) -> Any:
+    """One JSON value; a file that is damaged is refused."""
+    try:
+        return json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor JSON
+        raise InputError(f"{path}: damaged, not JSON ({error}); {RUN_AGAIN}") from None
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from fedstep.core.errors import InputError
 from fedstep.run.files import file_sha256, read_sealed
-from fedstep.run.journal import Journal
+from fedstep.run.journal import Journal, JournalMark
 
 SPEC = "spec.json"
 JOURNAL = "rounds.jsonl"
@@ -50,15 +50,42 @@ class StoredRun:
 def read_run(folder: Path) -> StoredRun | None:
     """The run of a folder, also one that is under way; None before its first round."""
     mark = read_mark(folder)
+    journal = Journal(folder / JOURNAL)
     if mark is not None:
         check_file(folder, mark, JOURNAL)
-    rows = Journal(folder / JOURNAL).rows()
+    else:
+        _check_against_checkpoint(folder, journal)
+    rows = journal.rows()
     if not rows:
         return None
     spec: dict[str, Any] = {}
     if (folder / SPEC).exists():
         spec = read_sealed(folder / SPEC)
     return StoredRun(spec, rows, done=mark is not None)
+
+
+def descriptions(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, newest first."""
+    return sorted(folder.glob("checkpoint-*.json"), reverse=True)
+
+
+def journal_mark(description: Mapping[str, Any]) -> JournalMark | None:
+    """Which part of the journal a checkpoint means; older ones do not say."""
+    if "journal_sha256" not in description:
+        return None
+    return JournalMark(description["journal_bytes"], description["journal_sha256"])
+
+
+def _check_against_checkpoint(folder: Path, journal: Journal) -> None:
+    """Refuse a journal that has lost rows since: those that are left look like a shorter run."""
+    for path in descriptions(folder)[:1]:
+        try:
+            mark = journal_mark(read_sealed(path))
+        except (InputError, OSError):
+            # damaged, or replaced just now: rows are read without it
+            return
+        if mark is not None:
+            journal.before(mark)
 
 
 def read_mark(folder: Path) -> FinishedMark | None:

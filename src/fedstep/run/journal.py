@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedstep.core.errors import InputError
-from fedstep.run.files import plain, write_bytes
+from fedstep.core.errors import InputError, named_errors
+from fedstep.run.files import CHECKSUM, plain, write_bytes
 
 BEGIN_ANEW = "remove the run's folder to begin it anew"
 
@@ -37,17 +37,16 @@ class Journal:
         self._bytes = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        text = json.dumps(plain(row), allow_nan=False)
-        line = (text + "\n").encode()
+        line = _line(plain(row))
         # opened and closed for each row: a process that is killed loses none that it appended
-        with self.path.open("ab") as file:
+        with named_errors(self.path), self.path.open("ab") as file:
             file.write(line)
         self._hash.update(line)
         self._bytes += len(line)
 
     def flush(self) -> None:
         """Bring the rows to the disk."""
-        with self.path.open("ab") as file:
+        with named_errors(self.path), self.path.open("ab") as file:
             os.fsync(file.fileno())
 
     def mark(self) -> JournalMark:
@@ -59,30 +58,46 @@ class Journal:
         if not self.path.exists():
             return []
         lines = self.path.read_bytes().split(b"\n")
-        if lines[-1] == b"":
+        # a row ends with its line: what follows the last end was torn off by a crash
+        whole = lines[-1] == b""
+        if whole:
             lines.pop()
         rows: list[dict[str, Any]] = []
+        sealed = False  # whether the row before has a checksum
         for number, line in enumerate(lines, start=1):
             row = _parsed(line)
-            if row is not None:
-                rows.append(row)
-            elif number < len(lines):
+            if row is None:
                 # only the last line may be torn; one in the middle was damaged later
-                raise InputError(f"{self.path}, line {number}: not JSON; {BEGIN_ANEW}")
+                if number == len(lines) and not whole:
+                    break
+                raise InputError(f"{self.path}, line {number}: damaged, not JSON; {BEGIN_ANEW}")
+            if not _is_sound(row, sealed):
+                raise InputError(
+                    f"{self.path}, line {number}: damaged (its checksum does not agree); "
+                    f"{BEGIN_ANEW}"
+                )
+            sealed = row.pop(CHECKSUM, None) is not None
+            rows.append(row)
         return rows
 
     def keep(self, rounds: int) -> None:
         """Cut to the first rounds, so that what follows is written once."""
+        if rounds == 0:
+            # not read: what is done again may be damaged
+            self._replace(b"")
+            return
         rows = self.rows()[:rounds]
         numbers = [row.get("round") for row in rows]
         if numbers != list(range(1, rounds + 1)):
             raise InputError(f"{self.path}: rounds are missing before {rounds}; {BEGIN_ANEW}")
-        texts = [json.dumps(row, allow_nan=False) for row in rows]
-        lines = "".join(text + "\n" for text in texts)
-        self._replace(lines.encode())
+        self._replace(b"".join(_line(row) for row in rows))
 
     def cut(self, mark: JournalMark) -> None:
         """Cut to what it was at a mark; a journal that was changed since is refused."""
+        self._replace(self.before(mark))
+
+    def before(self, mark: JournalMark) -> bytes:
+        """What stood there at a mark; a journal that was changed since is refused."""
         data = b""
         if self.path.exists():
             data = self.path.read_bytes()[: mark.bytes]
@@ -90,12 +105,39 @@ class Journal:
             raise InputError(
                 f"{self.path}: damaged (it does not agree with the checkpoint); {BEGIN_ANEW}"
             )
-        self._replace(data)
+        return data
 
     def _replace(self, data: bytes) -> None:
         write_bytes(self.path, data)
         self._hash = hashlib.sha256(data)
         self._bytes = len(data)
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    """A row as it stands in the file, with a checksum of its own: a run that is not finished has
+    no mark that could hold one.
+    """
+    sealed = {**row, CHECKSUM: _row_checksum(row)}
+    text = json.dumps(sealed, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def _row_checksum(row: Mapping[str, Any]) -> str:
+    text = json.dumps(row, allow_nan=False)
+    # 64 bits: against damage, not against forgers
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_sound(row: Mapping[str, Any], sealed: bool) -> bool:
+    """Whether a row agrees with its checksum.
+
+    Rows of older versions have none. They come before all that have one, and hold numbers only: a
+    text would be a checksum whose name was damaged.
+    """
+    if CHECKSUM not in row:
+        return not sealed and not any(isinstance(value, str) for value in row.values())
+    values = {name: value for name, value in row.items() if name != CHECKSUM}
+    return bool(row[CHECKSUM] == _row_checksum(values))
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fedstep.core.errors import InputError
+from fedstep.run.listed import read_listed
+from fedstep.study.typed import typed
 
 
 @dataclass(frozen=True)
@@ -28,5 +29,11 @@ def read_choices(home: Path) -> dict[str, Choice]:
     path = home / "tuning.json"
     if not path.exists():
         raise InputError(f"{path}: there is none; fedstep tune makes it")
-    rows: list[dict[str, Any]] = json.loads(path.read_text())
-    return {row["label"]: Choice(**row) for row in rows}
+    try:
+        rows = json.loads(read_listed(path))
+        choices = [typed(Choice, row) for row in rows]
+    except (ValueError, TypeError, RecursionError) as error:
+        # what is refused because it does not agree with its hash names the file already
+        reason = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path}: {reason}; make it anew with fedstep tune") from None
+    return {choice.label: choice for choice in choices}

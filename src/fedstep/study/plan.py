@@ -4,60 +4,64 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
+from math import prod
+from typing import Annotated, Literal
 
-from fedstep.core.errors import InputError, unknown
+from msgspec import Meta
 
-WEIGHTINGS = ("equal", "samples")
-COUNTS = ("rounds", "per_round", "batch", "every")  # fields of a setting that are 1 or more
-OPTIONAL_COUNTS = ("steps", "epochs", "limit", "eval_limit")
+from fedstep.core.errors import InputError, brief
+
+# What a file may hold. The descriptions are what a message tells to give.
+Text = Annotated[str, Meta(max_length=100_000, description="a text in quotes")]
+Label = Annotated[
+    str, Meta(min_length=1, max_length=200, description="a text of 1 to 200 characters")
+]
+Spec = Annotated[str, Meta(max_length=4_000, description="a text such as 'fedsls(c=0.1)'")]
+# the bounds are far above any use, and far below what would fill a memory
+Count = Annotated[int, Meta(ge=1, le=10**9, description="a whole number, 1 or more")]
+Seed = Annotated[
+    int, Meta(ge=-(2**63), le=2**63 - 1, description="a whole number of at most 63 bits")
+]
+# whole numbers stay what they are: a spec is filled with them as text, and names a run's folder
+Number = int | float
+Numbers = Annotated[
+    dict[str, Annotated[list[Number], Meta(max_length=10_000)]],
+    Meta(description="a table of lists of numbers, such as { step = [0.1, 1.0] }"),
+]
+Varied = Annotated[dict[str, Number], Meta(description="a table of numbers, such as { c = 0.1 }")]
+Metrics = Annotated[
+    tuple[str, ...],
+    Meta(max_length=100, description="a list of texts in quotes, such as ['accuracy']"),
+]
+Weighed = Annotated[Literal["equal", "samples"], Meta(description="'equal' or 'samples'")]
+YesNo = Annotated[bool, Meta(description="true or false")]
+
+FIELD = re.compile(r"{([A-Za-z_]\w*)}")  # what a grid fills in: {step}
+LARGEST_GRID = 10_000  # points: each is a run
 
 
 @dataclass(frozen=True)
 class Setting:
     """Everything about a run but its method and seed."""
 
-    data: str
-    model: str  # as text, such as logistic(inputs=784, classes=62)
-    partition: str | None = None  # None: the data's natural clients
-    rounds: int = 500
-    per_round: int = 20  # clients
-    steps: int | None = 20  # of a client and round; or epochs
-    epochs: int | None = None
-    batch: int = 50  # samples of a local step
-    every: int = 5  # rounds between evaluations
-    limit: int | None = None  # keep the first clients only
-    eval_limit: int | None = None  # score on the first test samples only
-    weighting: str | None = None  # "equal" or "samples"; None: the method's own
-    train_loss: bool = True  # evaluate the loss over all clients
-    metrics: tuple[str, ...] = ()  # the first is tuned, compared and drawn; (): the usual ones
-
-    def __post_init__(self) -> None:
-        _check_text("data", self.data)
-        _check_text("model", self.model)
-        if not all(isinstance(metric, str) for metric in self.metrics):
-            raise InputError(f"metrics = {list(self.metrics)}: give a list of texts in quotes")
-        for name in COUNTS:
-            _check_count(name, getattr(self, name))
-        for name in OPTIONAL_COUNTS:
-            value = getattr(self, name)
-            if value is not None:
-                _check_count(name, value)
-        if self.weighting is not None and self.weighting not in WEIGHTINGS:
-            raise InputError(unknown("weighting", self.weighting, list(WEIGHTINGS)))
-
-
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InputError(f"{name} = {value!r}: give a text in quotes")
-
-
-def _check_count(name: str, value: object) -> None:
-    # not isinstance: True is an int to Python, and no number of rounds
-    if type(value) is not int or value < 1:
-        raise InputError(f"{name} = {value!r}: give a whole number, 1 or more")
+    data: Text
+    model: Text  # such as logistic(inputs=784, classes=62)
+    partition: Text | None = None  # None: the data's natural clients
+    rounds: Count = 500
+    per_round: Count = 20  # clients
+    steps: Count | None = 20  # of a client and round; or epochs
+    epochs: Count | None = None
+    batch: Count = 50  # samples of a local step
+    every: Count = 5  # rounds between evaluations
+    limit: Count | None = None  # keep the first clients only
+    eval_limit: Count | None = None  # score on the first test samples only
+    weighting: Weighed | None = None  # None: the method's own
+    train_loss: YesNo = True  # evaluate the loss over all clients
+    metrics: Metrics = ()  # the first is tuned, compared and drawn; (): the usual ones
 
 
 @dataclass(frozen=True)
@@ -86,20 +90,38 @@ class Method:
     A grid names the values that tuning may fill into the spec's braces.
     """
 
-    label: str
-    spec: str  # such as fedavg(step={step})
-    grid: dict[str, list[float]] = field(default_factory=dict)
-    published: dict[str, list[float]] = field(default_factory=dict)
-    varied: dict[str, float] = field(default_factory=dict)  # such as c = 0.1, for a chart over c
-    family: str = ""  # the line of that chart which the method belongs to
+    label: Label
+    spec: Spec  # such as fedavg(step={step})
+    grid: Numbers = field(default_factory=dict)
+    published: Numbers = field(default_factory=dict)
+    varied: Varied = field(default_factory=dict)  # such as c = 0.1, for a chart over c
+    family: Text = ""  # the line of that chart which the method belongs to
+
+    def __post_init__(self) -> None:
+        points = prod(len(values) for values in self.grid.values())
+        if not 1 <= points <= LARGEST_GRID:
+            raise InputError(
+                f"method {self.label}: its grid has {points:,} points; "
+                f"give 1 to {LARGEST_GRID:,}, each is a run"
+            )
+        named = set(FIELD.findall(self.spec))
+        # braces with more than a name in them would be a format: it can ask for gigabytes of text
+        rest = FIELD.sub("", self.spec)
+        if named != set(self.grid) or "{" in rest or "}" in rest:
+            grid = brief(dict(self.grid))
+            raise InputError(f"method {self.label}: {self.spec} does not fit its grid {grid}")
 
     def candidates(self) -> list[str]:
         """The spec for every point of the grid."""
         candidates = []
         for point in product(*self.grid.values()):
             values = dict(zip(self.grid, point, strict=True))
-            candidates.append(self.spec.format(**values))
+            candidates.append(self._filled(values))
         return candidates
+
+    def _filled(self, values: Mapping[str, Number]) -> str:
+        """The spec at one point: a name in braces stands for its value as Python writes it."""
+        return FIELD.sub(lambda name: str(values[name[1]]), self.spec)
 
 
 @dataclass(frozen=True)
@@ -109,11 +131,8 @@ class Tuning:
     The seed is none of the study's: what was tuned on is not what is compared.
     """
 
-    rounds: int = 100
-    seed: int = 1000  # far from those that people give
-
-    def __post_init__(self) -> None:
-        _check_count("tuning rounds", self.rounds)
+    rounds: Count = 100
+    seed: Seed = 1000  # far from those that people give
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from fedstep.core.errors import InputError, unknown
-from fedstep.study.plan import Method, Setting, Study, Tuning
+from msgspec import Meta
 
-T = TypeVar("T")
+from fedstep.core.errors import InputError, brief, unknown
+from fedstep.study.plan import Method, Seed, Setting, Study, Text, Tuning
+from fedstep.study.typed import check_names, typed
+
 Table = dict[str, Any]
 
 FULL_SCALE = "paper"  # the file as it is
-SETTINGS = tuple(field.name for field in fields(Setting))
-TOP_LEVEL = ("title", "text", "seeds", "methods", "tuning", "scales", *SETTINGS)
-SCALED = ("seeds", "tuning", *SETTINGS)  # what a scale may override
+LARGEST_FILE = 10**6  # bytes: a study is a few pages of text
+SETTINGS = [field.name for field in fields(Setting)]
+SCALED = ["seeds", "tuning", *SETTINGS]  # what a scale may override
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a file holds besides the fields of a setting."""
+
+    title: Text | None = None  # None: the name of the file
+    text: Text = ""
+    seeds: Annotated[
+        list[Seed],
+        Meta(min_length=1, max_length=10_000, description="different whole numbers"),
+    ] = field(default_factory=lambda: [0])
+    methods: Annotated[
+        list[Table],
+        Meta(min_length=1, max_length=10_000, description="[[methods]] with different labels"),
+    ] = field(default_factory=list)
+    tuning: Annotated[Table, Meta(description="a table such as { rounds = 100 }")] = field(
+        default_factory=dict
+    )
+    scales: Annotated[dict[str, Table], Meta(description="tables such as [scales.small]")] = field(
+        default_factory=dict
+    )
+
+
+HEADINGS = [field.name for field in fields(Heading)]
 
 
 def read_study(
@@ -29,22 +56,36 @@ def read_study(
 
     `check` builds every method; results that exist can be read without.
     """
-    table = _read_table(path)
     try:
-        return _study(path.stem, table, scale, check)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _read_table(path: Path) -> Table:
-    try:
-        return tomllib.loads(path.read_text())
+        data = path.read_bytes()
     except FileNotFoundError:
         raise InputError(
             f"{path}: there is no such study (fedstep paper lists those of the paper)"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    return parse_study(path, data, scale, check)
+
+
+def parse_study(
+    path: Path,
+    data: bytes,
+    scale: str = FULL_SCALE,
+    check: bool = True,
+) -> Study:
+    """The same from the bytes of the file."""
+    try:
+        return _study(path.stem, _table(data), scale, check)
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _table(data: bytes) -> Table:
+    if len(data) > LARGEST_FILE:
+        raise InputError(f"{len(data):,} bytes; a study has at most {LARGEST_FILE:,}")
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
+        reason = str(error) or "nested too deep"
+        raise InputError(f"{reason}; mend the file") from None
 
 
 def _study(
@@ -53,30 +94,51 @@ def _study(
     scale: str,
     check: bool,
 ) -> Study:
-    _check_names(table, TOP_LEVEL)
-    scaled = _scaled(table, scale)
+    check_names(table, [*HEADINGS, *SETTINGS])
+    heading = _heading(table)
+    if check:
+        # a mistake is one whatever scale is asked for
+        for each in (FULL_SCALE, *heading.scales):
+            _setting(_scaled(heading, table, each), check=False)
+    scaled = _scaled(heading, table, scale)
+    heading = _heading(scaled)
+    if len(set(heading.seeds)) < len(heading.seeds):
+        raise InputError(f"seeds = {brief(heading.seeds)}: give different whole numbers")
+    title = heading.title
+    if title is None:
+        title = name
     return Study(
         name=name,
-        title=table.get("title", name),
+        title=title,
         setting=_setting(scaled, check),
-        seeds=_seeds(scaled),
-        methods=_methods(table, check),
-        tuning=_made(Tuning, scaled.get("tuning", {})),
-        text=table.get("text", ""),
+        seeds=tuple(heading.seeds),
+        methods=_methods(heading.methods, check),
+        tuning=_within("tuning", Tuning, heading.tuning),
+        text=heading.text,
         scale=scale,
     )
 
 
-def _scaled(table: Table, scale: str) -> Table:
+def _heading(table: Table) -> Heading:
+    values = {name: table[name] for name in HEADINGS if name in table}
+    # one seed need not be a list
+    seeds = values.get("seeds", [])
+    if not isinstance(seeds, list):
+        values["seeds"] = [seeds]
+    return typed(Heading, values)
+
+
+def _scaled(heading: Heading, table: Table, scale: str) -> Table:
     """The table with what its scale overrides; tuning is overridden field by field."""
-    scales = table.get("scales", {})
-    if scale != FULL_SCALE and scale not in scales:
-        raise InputError(unknown("scale", scale, [FULL_SCALE, *scales]))
-    overrides = scales.get(scale, {})
-    _check_names(overrides, SCALED)
+    if scale != FULL_SCALE and scale not in heading.scales:
+        raise InputError(unknown("scale", scale, [FULL_SCALE, *heading.scales]))
+    overrides = heading.scales.get(scale, {})
+    check_names(overrides, SCALED)
+    tuning = overrides.get("tuning", {})
+    if not isinstance(tuning, Mapping):
+        raise InputError(f"scales.{scale}.tuning = {brief(tuning)}: give a table")
     # field by field: a scale that shortens the rounds of tuning keeps its seed
-    tuning = {**table.get("tuning", {}), **overrides.get("tuning", {})}
-    return {**table, **overrides, "tuning": tuning}
+    return {**table, **overrides, "tuning": {**heading.tuning, **tuning}}
 
 
 def _setting(table: Table, check: bool) -> Setting:
@@ -84,36 +146,18 @@ def _setting(table: Table, check: bool) -> Setting:
     # a file that counts epochs need not say that it does not count steps
     if values.get("epochs") is not None:
         values.setdefault("steps", None)
-    if "metrics" in values:
-        values["metrics"] = _metrics(values["metrics"], check)
-    return _made(Setting, values)
-
-
-def _metrics(given: Any, check: bool) -> tuple[str, ...]:
-    if not isinstance(given, list):
-        raise InputError(f"metrics = {given!r}: give a list, such as ['accuracy']")
-    if check:
+    setting = typed(Setting, values)
+    if check and setting.metrics:
         from fedstep.run.metrics import metrics_of  # here, so that results are read without torch
 
-        metrics_of(given)
-    return tuple(given)
+        metrics_of(setting.metrics)
+    return setting
 
 
-def _seeds(table: Table) -> tuple[int, ...]:
-    given = table.get("seeds", [0])
-    if not isinstance(given, list):
-        given = [given]
-    # not isinstance: True is an int to Python
-    whole = all(type(seed) is int for seed in given)
-    different = whole and len(set(given)) == len(given)
-    if not given or not different:
-        raise InputError(f"seeds = {given}: give different whole numbers")
-    return tuple(given)
-
-
-def _methods(table: Table, check: bool) -> tuple[Method, ...]:
-    entries = table.get("methods", [])
-    methods = tuple(_made(Method, entry) for entry in entries)
+def _methods(entries: list[Table], check: bool) -> tuple[Method, ...]:
+    methods = []
+    for number, entry in enumerate(entries, start=1):
+        methods.append(_within(f"method {number}", Method, entry))
     # results are found by label: two of the same would be one line of the table
     labels = {method.label for method in methods}
     if not methods or len(labels) < len(methods):
@@ -121,35 +165,27 @@ def _methods(table: Table, check: bool) -> tuple[Method, ...]:
     if check:
         for method in methods:
             _check_method(method)
-    return methods
+    return tuple(methods)
+
+
+def _within(place: str, kind: type[Any], table: Table) -> Any:
+    """A table inside the file; a message says which."""
+    try:
+        return typed(kind, table)
+    except InputError as error:
+        message = str(error)
+        # what the table says of itself bears its name already
+        if message.startswith(place.split(" ")[0]):
+            raise
+        raise InputError(f"{place}: {message}") from None
 
 
 def _check_method(method: Method) -> None:
     """Build every grid point: a misspelt argument is found before hours of runs."""
     from fedstep.spec import build  # here, so that results are read without torch
 
-    try:
-        candidates = method.candidates()
-    except (KeyError, IndexError, ValueError):
-        raise InputError(
-            f"method {method.label}: {method.spec} does not fit its grid {method.grid}"
-        ) from None
-    for spec in candidates:
-        build(spec)
-
-
-def _check_names(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for name in table:
-        if name not in known:
-            raise InputError(unknown("setting", name, list(known)))
-
-
-def _made(kind: type[T], table: Mapping[str, Any]) -> T:
-    """A dataclass from a table; what is missing or unknown is named."""
-    names = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
-    _check_names(table, names)
-    try:
-        return kind(**table)
-    except TypeError as error:
-        # a field without a default is missing; Python's text names it
-        raise InputError(str(error).replace("__init__() ", "")) from None
+    for spec in method.candidates():
+        try:
+            build(spec)
+        except InputError as error:
+            raise InputError(f"method {method.label}: {error}") from None

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fedstep.core.errors import InputError
 from fedstep.run.columns import metric_infos
-from fedstep.run.files import write_json
+from fedstep.run.files import json_bytes
 from fedstep.run.folder import read_run
 from fedstep.run.history import Run
+from fedstep.run.listed import write_listed
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Job, Method, Study
 from fedstep.study.pool import run_all
@@ -42,10 +43,8 @@ def tune(
             labels += [f"tuning {method.label}"] * len(trials)
     run_all(jobs, labels, home, data, workers)
     choices = {method.label: best_choice(study, method, home) for method in study.methods}
-    write_json(
-        home / "tuning.json",
-        [asdict(choice) for choice in choices.values()],
-    )
+    rows = [asdict(choice) for choice in choices.values()]
+    write_listed(home / "tuning.json", json_bytes(rows))
     return choices
 
 

@@ -27,7 +27,7 @@ from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.task import Task
 from fedstep.models.text import named_model
 from fedstep.run.driver import RunFolder, Series, opened
-from fedstep.run.files import write_json
+from fedstep.run.files import write_sealed
 from fedstep.run.folder import check_finished
 from fedstep.run.identity import federation_digest
 from fedstep.run.metrics import Metric, metrics_of
@@ -161,7 +161,7 @@ def note_labels(
         if counts[:, label].any():
             present.append(label)
     record = data_set(setting.data)
-    write_json(
+    write_sealed(
         home / "labels.json",
         {
             "seed": seed,
@@ -256,7 +256,7 @@ def _complete_timed(
         run.setting.rounds,
         workers,
     )
-    write_json(folder.path / PROFILE_FILE, profile)
+    write_sealed(folder.path / PROFILE_FILE, profile)
 
 
 def _model_tensors(server: Server) -> dict[str, Tensor]:

@@ -104,8 +104,8 @@ class Training:
                 watch=watched,
             )
         result = self._result(folder.rows(), server, settings)
-        if not page.exists():
-            result.report(page)
+        # always: nothing says whether one that is there is whole
+        result.report(page)
         for note in folder.notes:
             warnings.warn(note, stacklevel=5)
         return result
