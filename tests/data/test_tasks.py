@@ -22,6 +22,7 @@ from fedstep.data.parts import partition_hash
 from fedstep.data.plan import Plan
 from fedstep.data.sets import data_set, data_sets
 from fedstep.data.sets.record import Absent, Samples
+from fedstep.data.users import Users
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.module import ModuleModel
 
@@ -106,7 +107,7 @@ def serve_hub(monkeypatch, name, get):
 
     def fetch(train):
         got = get(train)
-        return Samples.of_users(got) if isinstance(got, leaf.Users) else Samples(*got)
+        return Samples.of_users(got) if isinstance(got, Users) else Samples(*got)
 
     monkeypatch.setitem(data_sets(), name, replace(data_set(name), fetch=fetch))
 

@@ -15,7 +15,7 @@ _HOMES = {
     "from_flwr_datasets": "hub",
     "emnist": "idx",
     "mnist": "idx",
-    "Users": "leaf",
+    "Users": "users",
     "femnist": "leaf",
     "shakespeare": "leaf",
     "shakespeare_roles": "leaf",
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from fedstep.data.hub import from_flwr_datasets as from_flwr_datasets
     from fedstep.data.idx import emnist as emnist
     from fedstep.data.idx import mnist as mnist
-    from fedstep.data.leaf import Users as Users
     from fedstep.data.leaf import femnist as femnist
     from fedstep.data.leaf import shakespeare as shakespeare
     from fedstep.data.leaf import shakespeare_roles as shakespeare_roles
@@ -94,3 +93,4 @@ if TYPE_CHECKING:
     from fedstep.data.tasks import Split as Split
     from fedstep.data.tasks import fetch as fetch
     from fedstep.data.tasks import load as load
+    from fedstep.data.users import Users as Users

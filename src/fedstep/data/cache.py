@@ -45,7 +45,10 @@ def place(name: str) -> Path:
     return home() / f"{name}.safetensors"
 
 
-def content_key(folder: Path, files: Iterable[Path]) -> str:
+def content_key(
+    folder: Path,
+    files: Iterable[Path],
+) -> str:
     """A key that changes with the names and the content of files.
 
     Not with their times or places: a copy of the data is the same data, and other data of the same
@@ -74,7 +77,10 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def cached(name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+def cached(
+    name: str,
+    make: Callable[[], dict[str, Tensor]],
+) -> dict[str, Tensor]:
     """The tensors under this name, made and kept if they are not there, or damaged.
 
     What is kept is mapped from its file: processes share it, and the system may drop and read again
@@ -117,7 +123,10 @@ def kept(name: str) -> dict[str, Tensor] | None:
     return tensors
 
 
-def keep(name: str, tensors: Mapping[str, Tensor]) -> None:
+def keep(
+    name: str,
+    tensors: Mapping[str, Tensor],
+) -> None:
     """Keep the tensors under this name.
 
     They are written beside it, then renamed, so that a reader never sees half a file.
@@ -129,7 +138,11 @@ def keep(name: str, tensors: Mapping[str, Tensor]) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
     try:
-        safetensors.torch.save_file(whole, part, metadata={CHECKSUM: checksum(whole)})
+        safetensors.torch.save_file(
+            whole,
+            part,
+            metadata={CHECKSUM: checksum(whole)},
+        )
         part.replace(path)
     except (SafetensorError, OSError) as error:
         # safetensors reports a full disk as an error of its own

@@ -46,7 +46,10 @@ class _Records:
     labels: list[np.ndarray]
 
 
-def cifar10(directory: str | Path, train: bool = True) -> tuple[Tensor, Tensor]:
+def cifar10(
+    directory: str | Path,
+    train: bool = True,
+) -> tuple[Tensor, Tensor]:
     """CIFAR-10: uint8 images `[n, 3, 32, 32]` and int64 labels 0..9, in upstream order.
 
     Reads `data_batch_1.bin`, `_2.bin`, ... as far as there are any (upstream has five), or the same
@@ -96,12 +99,24 @@ def normalise(images: Tensor) -> Tensor:
 
     (x / 255 - MEAN) / STD
     """
-    mean = torch.tensor(MEAN, device=images.device).view(3, 1, 1)
-    std = torch.tensor(STD, device=images.device).view(3, 1, 1)
+    mean = torch.tensor(MEAN, device=images.device).view(
+        3,
+        1,
+        1,
+    )
+    std = torch.tensor(STD, device=images.device).view(
+        3,
+        1,
+        1,
+    )
     return (images / 255 - mean) / std
 
 
-def augment(images: Tensor, generator: torch.Generator, padding: int = 4) -> Tensor:
+def augment(
+    images: Tensor,
+    generator: torch.Generator,
+    padding: int = 4,
+) -> Tensor:
     """Each image `[n, c, h, w]` cropped from its padded form, and mirrored with probability 1/2.
 
     Padding is 0: black before `normalise`, the mean colour after it (where the authors pad). They
@@ -109,13 +124,22 @@ def augment(images: Tensor, generator: torch.Generator, padding: int = 4) -> Ten
     """
     n, _, height, width = images.shape
     # a row an image: padding a batch must not change the draws of those before it
-    draws = torch.rand(n, 3, 1, generator=generator)
+    draws = torch.rand(
+        n,
+        3,
+        1,
+        generator=generator,
+    )
     corners = (draws[:, :2] * (2 * padding + 1)).long()
     top, left = corners.unbind(1)
     mirrored = draws[:, 2] < 0.5
     rows = top + torch.arange(height)
     forward = torch.arange(width)
-    columns = left + torch.where(mirrored, forward.flip(0), forward)
+    columns = left + torch.where(
+        mirrored,
+        forward.flip(0),
+        forward,
+    )
     padded = functional.pad(images, (padding,) * 4)
     # indices on both sides of the channel axis put that axis last
     image = torch.arange(n)[:, None, None]
@@ -141,14 +165,27 @@ class Images:
 
 
 def _as_images(rows: np.ndarray) -> Tensor:
-    return torch.from_numpy(rows.reshape(-1, 3, 32, 32))
+    return torch.from_numpy(
+        rows.reshape(
+            -1,
+            3,
+            32,
+            32,
+        )
+    )
 
 
-def _either_version(directory: str | Path, name: str) -> Path | None:
+def _either_version(
+    directory: str | Path,
+    name: str,
+) -> Path | None:
     return present(directory, f"{name}.bin") or present(directory, name)
 
 
-def _absent(directory: str | Path, name: str) -> str:
+def _absent(
+    directory: str | Path,
+    name: str,
+) -> str:
     return f"{name}.bin is not in {directory}: put it there (or {name}, the Python version)"
 
 
@@ -173,7 +210,10 @@ def _read(
     return records
 
 
-def _binary(path: Path, columns: tuple[_LabelColumn, ...]) -> _Records:
+def _binary(
+    path: Path,
+    columns: tuple[_LabelColumn, ...],
+) -> _Records:
     content = read_bytes(path)
     n_labels = len(columns)
     length = n_labels + PIXELS
@@ -186,14 +226,25 @@ def _binary(path: Path, columns: tuple[_LabelColumn, ...]) -> _Records:
     return _Records(table[:, n_labels:].copy(), labels)
 
 
-def _python(path: Path, columns: tuple[_LabelColumn, ...]) -> _Records:
+def _python(
+    path: Path,
+    columns: tuple[_LabelColumn, ...],
+) -> _Records:
     batch = _python_batch(path)
     images = batch.get("data")
     if not isinstance(images, np.ndarray) or not _is_table(images):
         raise InputError(
             f"{path} has no `data` of bytes with {PIXELS} columns: it is not a CIFAR batch"
         )
-    labels = [_whole_numbers(path, batch, column.key, len(images)) for column in columns]
+    labels = [
+        _whole_numbers(
+            path,
+            batch,
+            column.key,
+            len(images),
+        )
+        for column in columns
+    ]
     return _Records(images, labels)
 
 
@@ -201,7 +252,12 @@ def _is_table(images: np.ndarray) -> bool:
     return images.ndim == 2 and images.shape[1] == PIXELS and len(images) > 0
 
 
-def _whole_numbers(path: Path, batch: dict[str, Any], key: str, length: int) -> np.ndarray:
+def _whole_numbers(
+    path: Path,
+    batch: dict[str, Any],
+    key: str,
+    length: int,
+) -> np.ndarray:
     values = batch.get(key)
     if not isinstance(values, list) or len(values) != length or not _are_whole(values):
         raise InputError(f"{path}: `{key}` is not a list of {length} whole numbers")

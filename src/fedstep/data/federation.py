@@ -40,7 +40,11 @@ class Federation:
 
     def __post_init__(self) -> None:
         # whoever has a list of tensors need not know of Parts
-        object.__setattr__(self, "parts", Parts.of(self.parts))
+        object.__setattr__(
+            self,
+            "parts",
+            Parts.of(self.parts),
+        )
         if len(self.parts) == 0:
             raise InputError("there are no clients: give at least one")
         empty = (self.parts.sizes == 0).nonzero()
@@ -77,7 +81,10 @@ class Federation:
         return Federation(fields, Parts.consecutive(sizes))
 
 
-def fields_of(data: Any, what: str) -> tuple[Tensor, ...]:
+def fields_of(
+    data: Any,
+    what: str,
+) -> tuple[Tensor, ...]:
     """Arrays `(inputs, ..., targets)` from a tuple or a Dataset; `what` names it in errors."""
     if isinstance(data, TensorDataset):
         data = data.tensors
@@ -109,7 +116,10 @@ def _length(field: Tensor) -> int:
     return len(field)
 
 
-def _stacked(dataset: Any, what: str) -> tuple[Tensor, ...]:
+def _stacked(
+    dataset: Any,
+    what: str,
+) -> tuple[Tensor, ...]:
     samples = _samples(dataset, what)
     if not samples:
         raise InputError(f"{what} has no samples: leave it out")
@@ -125,7 +135,10 @@ def _stacked(dataset: Any, what: str) -> tuple[Tensor, ...]:
     return tuple(columns)
 
 
-def _samples(dataset: Any, what: str) -> list[Any]:
+def _samples(
+    dataset: Any,
+    what: str,
+) -> list[Any]:
     """All samples, by number and not by iteration.
 
     A Dataset promises __getitem__, and its end need not raise.

@@ -38,10 +38,13 @@ ENDINGS = ("", *_OPENERS)
 # How much may come out of a packed file: a few hundred bytes can be packed so that they unpack to
 # more than any memory. Text and images shrink by a factor of 3 to 100.
 UNPACKED_ANYWAY = 2**28
-UNPACKED_FACTOR = 1000
+UNPACKED_FACTOR = 300
 
 
-def find(directory: str | Path, name: str) -> Path:
+def find(
+    directory: str | Path,
+    name: str,
+) -> Path:
     """The file `name` of a directory, or its `.gz`, `.xz` or `.bz2` form; the plain file wins."""
     path = present(directory, name)
     if path is None:
@@ -52,7 +55,10 @@ def find(directory: str | Path, name: str) -> Path:
     return path
 
 
-def present(directory: str | Path, name: str) -> Path | None:
+def present(
+    directory: str | Path,
+    name: str,
+) -> Path | None:
     """Like `find`, but None where there is no such file."""
     for ending in ENDINGS:
         path = Path(directory) / (name + ending)
@@ -61,7 +67,10 @@ def present(directory: str | Path, name: str) -> Path | None:
     return None
 
 
-def listing(directory: str | Path, ending: str) -> list[Path]:
+def listing(
+    directory: str | Path,
+    ending: str,
+) -> list[Path]:
     """Every file of a directory whose name, less compression, ends so.
 
     They are sorted by that name, and each name comes once.

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
-from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, Users, check_texts, encode
+from fedstep.data.leaf import FEMNIST_CLASSES, PIXELS, WINDOW, check_texts, encode
 from fedstep.data.partition.base import classes_of
 from fedstep.data.parts import Index, Parts
+from fedstep.data.users import Users
 
 # pairs of inputs and targets as data sets of the hub are used to name them
 COLUMNS = (
@@ -48,14 +49,25 @@ def hub_writers(train: bool = True) -> Users:
     of both.
     """
 
-    def choose(own: Index, name: str) -> Index:
+    def choose(
+        own: Index,
+        name: str,
+    ) -> Index:
         shuffled = np.random.default_rng(key("femnist", name)).permutation(own)
         first_test = int(0.9 * len(own))
-        return _if_both(shuffled[:first_test], shuffled[first_test:], train)
+        return _if_both(
+            shuffled[:first_test],
+            shuffled[first_test:],
+            train,
+        )
 
     rows = _load("flwrlabs/femnist", "train")
     writers = _chosen(rows["writer_id"], choose)
-    inputs, targets = fields(rows.select(writers.all_rows), "image", "character")
+    inputs, targets = fields(
+        rows.select(writers.all_rows),
+        "image",
+        "character",
+    )
     if inputs.shape[1:] != (PIXELS,) or targets.max() >= FEMNIST_CLASSES:
         raise InputError(
             "flwrlabs/femnist: images of 28x28 with labels 0..61 were expected, "
@@ -71,13 +83,24 @@ def hub_roles(train: bool = True) -> Users:
     train and those from k + 79 on are test; roles without both are left out of both.
     """
 
-    def choose(own: Index, name: str) -> Index:
+    def choose(
+        own: Index,
+        name: str,
+    ) -> Index:
         k = int(0.8 * len(own))
-        return _if_both(own[:k], own[k + WINDOW - 1 :], train)
+        return _if_both(
+            own[:k],
+            own[k + WINDOW - 1 :],
+            train,
+        )
 
     rows = _load("flwrlabs/shakespeare", "train")
     roles = _chosen(rows["character_id"], choose)
-    inputs, targets = fields(rows.select(roles.all_rows), "x", "y")
+    inputs, targets = fields(
+        rows.select(roles.all_rows),
+        "x",
+        "y",
+    )
     return Users(roles.names, inputs, targets, roles.parts)
 
 
@@ -111,7 +134,11 @@ def from_flwr_datasets(
     )
 
 
-def fields(rows: Any, inputs: str, targets: str) -> tuple[Tensor, Tensor]:
+def fields(
+    rows: Any,
+    inputs: str,
+    targets: str,
+) -> tuple[Tensor, Tensor]:
     """Two columns as arrays in the shapes that the file readers give.
 
     Grey images become float32 `[n, h w]` in [0, 1], colour images uint8 `[n, 3, h, w]`, strings the
@@ -152,12 +179,24 @@ def _arranged(values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32))
     if values.ndim == 4:
         # colours last in pictures, first in torch
-        return torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
+        return torch.from_numpy(
+            np.ascontiguousarray(
+                values.transpose(
+                    0,
+                    3,
+                    1,
+                    2,
+                )
+            )
+        )
     grey = values.reshape(len(values), -1).astype(np.float32)
     return torch.from_numpy(grey).div_(255)
 
 
-def _symbols(texts: list[Any], length: int) -> Tensor:
+def _symbols(
+    texts: list[Any],
+    length: int,
+) -> Tensor:
     try:
         check_texts(texts, length)
     except ValueError as error:
@@ -189,7 +228,10 @@ class _ChosenUsers:
         return Parts.consecutive([len(own) for own in self.rows])
 
 
-def _chosen(ids: Sequence[str], choose: Callable[[Index, str], Index]) -> _ChosenUsers:
+def _chosen(
+    ids: Sequence[str],
+    choose: Callable[[Index, str], Index],
+) -> _ChosenUsers:
     """The natural users that have any rows of this split."""
     column = np.asarray(list(ids))
     names = []
@@ -205,7 +247,11 @@ def _chosen(ids: Sequence[str], choose: Callable[[Index, str], Index]) -> _Chose
     return _ChosenUsers(tuple(names), chosen)
 
 
-def _if_both(first: Index, second: Index, train: bool) -> Index:
+def _if_both(
+    first: Index,
+    second: Index,
+    train: bool,
+) -> Index:
     """One of the two, or nothing where either is empty."""
     if len(first) == 0 or len(second) == 0:
         return first[:0]
@@ -214,7 +260,10 @@ def _if_both(first: Index, second: Index, train: bool) -> Index:
     return second
 
 
-def _load(repository: str, split: str) -> Any:
+def _load(
+    repository: str,
+    split: str,
+) -> Any:
     try:
         hub = import_module("datasets")
     except ModuleNotFoundError:

@@ -23,7 +23,10 @@ EMNIST_CLASSES = {
 SIDE = 28  # pixels of an image, in both directions
 
 
-def read_idx(path: Path, dims: int) -> Tensor:
+def read_idx(
+    path: Path,
+    dims: int,
+) -> Tensor:
     """The uint8 array in an IDX file.
 
     Its bytes are 0 0 8 dims, the lengths as big-endian int32, and the values.
@@ -44,12 +47,19 @@ def read_idx(path: Path, dims: int) -> Tensor:
     held = max(len(content) - start, 0)
     if held == 0 or held != prod(shape):
         raise InputError(f"{path} says {shape} but holds {held} values: fetch it again")
-    values = np.frombuffer(content, np.uint8, offset=start)
+    values = np.frombuffer(
+        content,
+        np.uint8,
+        offset=start,
+    )
     # a copy, because what numpy reads from bytes cannot be written to and torch warns of it
     return torch.from_numpy(values.reshape(shape).copy())
 
 
-def mnist(directory: str | Path, train: bool = True) -> tuple[Tensor, Tensor]:
+def mnist(
+    directory: str | Path,
+    train: bool = True,
+) -> tuple[Tensor, Tensor]:
     """MNIST (also Fashion-MNIST, KMNIST): float32 pixels `[n, 784]` and int64 labels 0..9.
 
     Pixels lie in [0, 1], and 1.0 is ink.
@@ -85,7 +95,11 @@ def emnist(
         EMNIST_CLASSES[split],
         first,
     )
-    upright = inputs.view(-1, SIDE, SIDE).transpose(1, 2)
+    upright = inputs.view(
+        -1,
+        SIDE,
+        SIDE,
+    ).transpose(1, 2)
     return upright.reshape(-1, SIDE * SIDE), targets
 
 

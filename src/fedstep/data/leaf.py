@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.data.alphabet import ALPHABET, UNKNOWN
-from fedstep.data.federation import Federation
 from fedstep.data.files import find, listing, read_json
 from fedstep.data.parts import Parts
+from fedstep.data.users import Users
 
 PIXELS = 784
 FEMNIST_CLASSES = 62
@@ -25,48 +25,10 @@ _CODES = np.full(128, UNKNOWN, np.uint8)
 _CODES[[ord(symbol) for symbol in ALPHABET]] = np.arange(UNKNOWN, dtype=np.uint8)
 
 
-@dataclass(frozen=True)
-class Users:
-    """Samples of named users: those of user i are rows `parts[i]` of inputs and targets."""
-
-    names: tuple[str, ...]
-    inputs: Tensor
-    targets: Tensor
-    parts: Parts
-
-    @property
-    def federation(self) -> Federation:
-        """The users as clients, in order."""
-        return Federation((self.inputs, self.targets), self.parts)
-
-    @property
-    def ids(self) -> Tensor:
-        """The number of every sample's user."""
-        ids = torch.empty(len(self.targets), dtype=torch.int64)
-        for number, part in enumerate(self.parts):
-            ids[part] = number
-        return ids
-
-    def only(self, names: Sequence[str]) -> Users:
-        """These users in this order: `test.only(train.names)` brings two splits in line."""
-        if not names:
-            raise InputError("name a user")
-        place = {name: number for number, name in enumerate(self.names)}
-        parts = []
-        for name in names:
-            if name not in place:
-                raise InputError(f"there is no user {name!r} among the {len(place)} here")
-            parts.append(self.parts[place[name]])
-        rows = torch.cat(parts)
-        return Users(
-            names=tuple(names),
-            inputs=self.inputs[rows],
-            targets=self.targets[rows],
-            parts=Parts.consecutive([len(part) for part in parts]),
-        )
-
-
-def femnist(directory: str | Path, invert: bool = False) -> Users:
+def femnist(
+    directory: str | Path,
+    invert: bool = False,
+) -> Users:
     """FEMNIST shards of a directory: float32 pixels `[n, 784]` in [0, 1] and int64 labels.
 
     Labels are 0..61 (0-9, A-Z, a-z). LEAF's polarity is kept: 1.0 is the white background.
@@ -87,7 +49,10 @@ def shakespeare(directory: str | Path) -> Users:
     return _all_users(directory, _text, uncounted=WINDOW - 1)
 
 
-def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
+def shakespeare_roles(
+    directory: str | Path,
+    train: bool = True,
+) -> Users:
     """Shakespeare cut from `roles.json`, an object {role: text}, by LEAF's temporal rule.
 
     With text t and n = len(t) - 80, sample i is (t[i : i+80], t[i+80]); train has i < k = int(0.8 n),
@@ -107,7 +72,13 @@ def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
             continue
         symbols = encode(text)
         names.append(role)
-        inputs.append(symbols.unfold(0, WINDOW, 1)[windows.start : windows.stop])
+        inputs.append(
+            symbols.unfold(
+                0,
+                WINDOW,
+                1,
+            )[windows.start : windows.stop]
+        )
         targets.append(symbols[windows.start + WINDOW : windows.stop + WINDOW].long())
     if not names:
         raise InputError(
@@ -121,7 +92,10 @@ def shakespeare_roles(directory: str | Path, train: bool = True) -> Users:
     )
 
 
-def _windows(length: int, train: bool) -> range | None:
+def _windows(
+    length: int,
+    train: bool,
+) -> range | None:
     """The windows of a role in one split; None where the role has not both splits."""
     n = length - WINDOW
     k = int(0.8 * n)
@@ -180,12 +154,19 @@ class _JsonUser:
     targets: list[Any]
 
 
-def _users_of_file(path: Path, uncounted: int) -> Iterator[_JsonUser]:
+def _users_of_file(
+    path: Path,
+    uncounted: int,
+) -> Iterator[_JsonUser]:
     """Users of a file in its order, with everything checked that the file says about itself."""
     shard = _read_shard(path)
     for name, count in zip(shard.users, shard.counts, strict=True):
         # popped: the lists of a user are freed before the next is converted
-        user = _json_user(path, name, shard.data.pop(name))
+        user = _json_user(
+            path,
+            name,
+            shard.data.pop(name),
+        )
         length = len(user.targets)
         counted = count in (length, length + uncounted)
         if len(user.inputs) != length or not counted:
@@ -235,7 +216,11 @@ class _Shard:
         return same_length and sorted(self.users) == sorted(self.data)
 
 
-def _json_user(path: Path, name: str, entry: Any) -> _JsonUser:
+def _json_user(
+    path: Path,
+    name: str,
+    entry: Any,
+) -> _JsonUser:
     if not isinstance(entry, dict):
         entry = {}
     inputs = entry.get("x")
@@ -247,7 +232,10 @@ def _json_user(path: Path, name: str, entry: Any) -> _JsonUser:
     return _JsonUser(name, inputs, targets)
 
 
-def _pixels(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
+def _pixels(
+    inputs: list[Any],
+    targets: list[Any],
+) -> tuple[Tensor, Tensor]:
     for label in targets:
         # `type`, not isinstance: true is no label
         if type(label) is not int or not 0 <= label < FEMNIST_CLASSES:
@@ -271,14 +259,20 @@ def _length(image: Any) -> int:
     return 0
 
 
-def _text(inputs: list[Any], targets: list[Any]) -> tuple[Tensor, Tensor]:
+def _text(
+    inputs: list[Any],
+    targets: list[Any],
+) -> tuple[Tensor, Tensor]:
     check_texts(inputs, WINDOW)
     check_texts(targets, 1)
     windows = encode("".join(inputs)).view(-1, WINDOW)
     return windows, encode("".join(targets)).long()
 
 
-def check_texts(values: list[Any], length: int) -> None:
+def check_texts(
+    values: list[Any],
+    length: int,
+) -> None:
     """Refuse what is not text of this length."""
     for value in values:
         if not isinstance(value, str) or len(value) != length:

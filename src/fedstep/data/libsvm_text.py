@@ -36,7 +36,11 @@ def libsvm(
     path = find(directory, name)
     text = _parse(path, largest=torch.finfo(dtype).max)
     width = _width(path, text, n_features)
-    inputs = torch.zeros(len(text.labels), width, dtype=dtype)
+    inputs = torch.zeros(
+        len(text.labels),
+        width,
+        dtype=dtype,
+    )
     places = np.asarray(text.rows, np.int64) * width
     places += np.asarray(text.columns, np.int64) - 1
     inputs.view(-1)[torch.from_numpy(places)] = torch.tensor(text.values, dtype=dtype)
@@ -54,7 +58,10 @@ class _SparseText:
     values: list[float] = field(default_factory=list)
 
 
-def _parse(path: Path, largest: float) -> _SparseText:
+def _parse(
+    path: Path,
+    largest: float,
+) -> _SparseText:
     text = _SparseText()
     for number, line in enumerate(read_bytes(path).splitlines(), 1):
         words = line.partition(b"#")[0].split()
@@ -77,7 +84,11 @@ class _WrongLine(Exception):
     """A line that can be read and not used."""
 
 
-def _add_line(text: _SparseText, words: list[bytes], largest: float) -> None:
+def _add_line(
+    text: _SparseText,
+    words: list[bytes],
+    largest: float,
+) -> None:
     label = _number(words[0])
     last = 0
     for word in words[1:]:
@@ -114,7 +125,11 @@ def _shown(word: bytes) -> str:
     return word[:40].decode("ascii", "replace")
 
 
-def _width(path: Path, text: _SparseText, n_features: int | None) -> int:
+def _width(
+    path: Path,
+    text: _SparseText,
+    n_features: int | None,
+) -> int:
     widest = max(text.columns, default=0)
     if n_features is not None:
         if n_features < 1:

@@ -40,7 +40,10 @@ class Parts(Sequence[Tensor]):
     numbers: Tensor | None = None  # ascending
 
     @staticmethod
-    def of(parts: Iterable[ArrayLike | Tensor], note: str = "") -> Parts:
+    def of(
+        parts: Iterable[ArrayLike | Tensor],
+        note: str = "",
+    ) -> Parts:
         """From one array of sample numbers a client."""
         if isinstance(parts, Parts):
             return parts
@@ -48,7 +51,11 @@ class Parts(Sequence[Tensor]):
         sizes = [array.size for array in arrays]
         # an empty array in front: there is nothing to join where there are no clients
         samples = np.concatenate([np.empty(0, np.int64), *arrays])
-        return Parts(torch.from_numpy(samples), _offsets(sizes), note)
+        return Parts(
+            torch.from_numpy(samples),
+            _offsets(sizes),
+            note,
+        )
 
     @staticmethod
     def consecutive(sizes: Sequence[int] | Tensor) -> Parts:
@@ -57,11 +64,19 @@ class Parts(Sequence[Tensor]):
         return Parts(torch.arange(int(offsets[-1])), offsets)
 
     @staticmethod
-    def grouped(owners: Index, clients: int, note: str = "") -> Parts:
+    def grouped(
+        owners: Index,
+        clients: int,
+        note: str = "",
+    ) -> Parts:
         """From the number of every sample's client; a client's samples stay in their order."""
         order = np.argsort(owners, kind="stable").astype(np.int64)
         sizes = np.bincount(owners, minlength=clients)
-        return Parts(torch.from_numpy(order), _offsets(sizes), note)
+        return Parts(
+            torch.from_numpy(order),
+            _offsets(sizes),
+            note,
+        )
 
     @property
     def sizes(self) -> Tensor:
@@ -152,7 +167,11 @@ class Parts(Sequence[Tensor]):
         if stride == 1 and rows and self.numbers is None:
             offsets = self.offsets[first : end + 1]
             samples = self.samples[int(offsets[0]) : int(offsets[-1])]
-            return Parts(samples, offsets - offsets[0], self.note)
+            return Parts(
+                samples,
+                offsets - offsets[0],
+                self.note,
+            )
         each = list(self)
         return Parts.of([each[row] for row in rows], self.note)
 
@@ -161,13 +180,20 @@ def partition_hash(parts: Iterable[ArrayLike | Tensor]) -> str:
     """sha256 of the number of clients, then each one's size and samples, as little-endian int64."""
     dealt = Parts.of(parts)
     sizes = dealt.sizes.numpy()
-    stream = np.insert(dealt.samples.numpy(), dealt.offsets[:-1].numpy(), sizes)
+    stream = np.insert(
+        dealt.samples.numpy(),
+        dealt.offsets[:-1].numpy(),
+        sizes,
+    )
     digest = sha256(np.int64(len(dealt)).astype("<i8").tobytes())
     digest.update(stream.astype("<i8").tobytes())
     return digest.hexdigest()
 
 
-def label_counts(parts: Iterable[ArrayLike | Tensor], labels: ArrayLike) -> Index:
+def label_counts(
+    parts: Iterable[ArrayLike | Tensor],
+    labels: ArrayLike,
+) -> Index:
     """How often each label 0..C-1 occurs at each client, `[clients, C]`."""
     column = np.asarray(labels)
     whole = column.dtype.kind in "iu" and column.ndim == 1 and column.size > 0
@@ -183,7 +209,10 @@ def label_counts(parts: Iterable[ArrayLike | Tensor], labels: ArrayLike) -> Inde
     return counts.reshape(len(dealt), classes).astype(np.int64)
 
 
-def check_disjoint(parts: Iterable[ArrayLike | Tensor], total: int) -> None:
+def check_disjoint(
+    parts: Iterable[ArrayLike | Tensor],
+    total: int,
+) -> None:
     """Raise unless every sample lies in 0..total-1 and none is dealt twice."""
     dealt = Parts.of(parts)
     samples = dealt.samples.numpy()
@@ -206,7 +235,10 @@ def check_disjoint(parts: Iterable[ArrayLike | Tensor], total: int) -> None:
     )
 
 
-def _rows(array: Any, part: Tensor) -> Any:
+def _rows(
+    array: Any,
+    part: Tensor,
+) -> Any:
     # numpy takes a tensor of one element for a number and would drop the axis
     if isinstance(array, Tensor):
         return array[part]
@@ -221,7 +253,11 @@ def _owners(parts: Parts) -> Index:
 def _offsets(sizes: Sequence[int] | Tensor | NDArray[Any]) -> Tensor:
     lengths = torch.as_tensor(sizes, dtype=torch.int64)
     offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
-    torch.cumsum(lengths, dim=0, out=offsets[1:])
+    torch.cumsum(
+        lengths,
+        dim=0,
+        out=offsets[1:],
+    )
     return offsets
 
 
@@ -238,7 +274,11 @@ def _unpickled(
     note: str,
     numbers: NDArray[Any] | None,
 ) -> Parts:
-    parts = Parts(torch.from_numpy(samples.astype(np.int64)), _offsets(_whole(sizes)), note)
+    parts = Parts(
+        torch.from_numpy(samples.astype(np.int64)),
+        _offsets(_whole(sizes)),
+        note,
+    )
     if numbers is None:
         return parts
     return replace(parts, numbers=torch.from_numpy(_whole(numbers)))

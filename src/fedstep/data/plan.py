@@ -16,7 +16,13 @@ from fedstep.core.seeds import generator
 class Order(Protocol):
     """In which order a client sees its samples."""
 
-    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+    def __call__(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> Iterator[Tensor]:
         """An endless series of passes over 0..n-1."""
         ...
 
@@ -25,7 +31,13 @@ class Order(Protocol):
 class Shuffled:
     """Every pass in a new random order, keyed by (seed, round, client)."""
 
-    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+    def __call__(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> Iterator[Tensor]:
         g = generator(seed, round, client, "batches")
         while True:
             yield torch.randperm(n, generator=g)
@@ -35,7 +47,13 @@ class Shuffled:
 class InOrder:
     """Every pass in the order of the data."""
 
-    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+    def __call__(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> Iterator[Tensor]:
         while True:
             yield torch.arange(n)
 
@@ -49,7 +67,13 @@ class Fixed:
 
     passes: tuple[tuple[int, ...], ...]
 
-    def __call__(self, n: int, seed: int, round: int, client: int) -> Iterator[Tensor]:
+    def __call__(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> Iterator[Tensor]:
         while True:
             for indices in self.passes:
                 # checked here, because only here is the client known
@@ -91,7 +115,13 @@ class Plan:
         batches_a_pass = -(-n // self.batch)  # rounded up
         return (self.epochs or 0) * batches_a_pass
 
-    def __call__(self, n: int, seed: int, round: int, client: int) -> list[Tensor]:
+    def __call__(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> list[Tensor]:
         """The batches of a client in a round, as indices into its own samples."""
         total = self.length(n)
         batches: list[Tensor] = []

@@ -33,6 +33,10 @@ def synthetic(seed: int = 0) -> tuple[Tensor, Tensor]:
     # the order of the draws is part of what a seed means
     g = generator(seed, "demo clusters")
     centres = torch.randn(CLUSTERS, WIDTH, generator=g)
-    cluster = torch.randint(CLUSTERS, (SAMPLES,), generator=g)
+    cluster = torch.randint(
+        CLUSTERS,
+        (SAMPLES,),
+        generator=g,
+    )
     noise = torch.randn(SAMPLES, WIDTH, generator=g)
     return centres[cluster] + 1.5 * noise, cluster % CLASSES

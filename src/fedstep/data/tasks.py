@@ -53,7 +53,11 @@ def load(
         if dropped:
             notes.append(f"{dropped} test samples that occur in the training data are left out")
     return Split(
-        federation=Federation(raw.train, parts[:limit], raw.transform),
+        federation=Federation(
+            raw.train,
+            parts[:limit],
+            raw.transform,
+        ),
         test=test,
         heldout=raw.heldout,
         # of all clients: the first ten of a hundred and of a thousand are not the same part
@@ -62,7 +66,12 @@ def load(
     )
 
 
-def _dealt(name: str, raw: Raw, partition: Partitioner | None, seed: int) -> Parts:
+def _dealt(
+    name: str,
+    raw: Raw,
+    partition: Partitioner | None,
+    seed: int,
+) -> Parts:
     if partition is not None and not isinstance(partition, Natural):
         targets = raw.train[1]
         return partition(targets, seed)
@@ -74,7 +83,10 @@ def _dealt(name: str, raw: Raw, partition: Partitioner | None, seed: int) -> Par
     return Natural()(raw.ids, seed)
 
 
-def unseen(test: Tensor, train: Tensor) -> Tensor:
+def unseen(
+    test: Tensor,
+    train: Tensor,
+) -> Tensor:
     """Which of the test inputs do not occur in the training data."""
     # digests: the rows themselves would be a second copy of the data
     seen = {_digest(row) for row in train.numpy()}

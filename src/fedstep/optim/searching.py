@@ -106,7 +106,11 @@ class Searching(torch.optim.Optimizer):
         user_grads = [p.grad for p in function.params]
 
         # a move may look at another point than x (stale reads); all others look at x
-        view = self.move.view(x, x.new_tensor(memory["steps"]).long(), memory["move"])
+        view = self.move.view(
+            x,
+            x.new_tensor(memory["steps"]).long(),
+            memory["move"],
+        )
         if view is not x:
             function.write(view)
         try:
@@ -157,11 +161,28 @@ class Searching(torch.optim.Optimizer):
     ) -> tuple[Vec, Outcome]:
         """The next point; what the parts remember is replaced in the memory."""
         scales = self._per_coordinate("scale", x)
-        d, direction_state = self.direction.apply(-g, view, memory["direction"])
-        outcome, search_state = self.rule.search(function, view, f, g, scales * d, memory["search"])
+        d, direction_state = self.direction.apply(
+            -g,
+            view,
+            memory["direction"],
+        )
+        outcome, search_state = self.rule.search(
+            function,
+            view,
+            f,
+            g,
+            scales * d,
+            memory["search"],
+        )
         # a direction may be searched along one line and walked along another (AdaSLS)
         way = scales * self.direction.travel(d, direction_state)
-        after, move_state = self.move(x, outcome.step, way, function.gradient, memory["move"])
+        after, move_state = self.move(
+            x,
+            outcome.step,
+            way,
+            function.gradient,
+            memory["move"],
+        )
         decay = self._per_coordinate("weight_decay", x)
         if bool((decay > 0).any()):
             # at most to 0: a long step and a large weight must not turn the parameters round

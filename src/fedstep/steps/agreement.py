@@ -93,4 +93,8 @@ def cosine(a: Vec, b: Vec) -> Scalar:
     defined = torch.isfinite(lengths) & (lengths > 0)
     # divided in two places, so that the row that is masked out never divides by zero
     below = torch.where(defined, lengths, torch.ones_like(lengths))
-    return torch.where(defined, dot(a, b) / below, torch.zeros_like(lengths))
+    return torch.where(
+        defined,
+        dot(a, b) / below,
+        torch.zeros_like(lengths),
+    )

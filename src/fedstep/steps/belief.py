@@ -143,8 +143,16 @@ def covariance(s: Tensor, t: Tensor) -> Tensor:
     b = (t + OFFSET)[None, :]
     least = torch.minimum(a, b)
     value = least**3 / 3 + (a - b).abs() * least**2 / 2
-    by_t = torch.where(a < b, a * a / 2, a * b - b * b / 2)
-    by_s = torch.where(b < a, b * b / 2, a * b - a * a / 2)
+    by_t = torch.where(
+        a < b,
+        a * a / 2,
+        a * b - b * b / 2,
+    )
+    by_s = torch.where(
+        b < a,
+        b * b / 2,
+        a * b - a * a / 2,
+    )
     upper = torch.cat([value, by_t], 1)
     lower = torch.cat([by_s, least], 1)
     return torch.cat([upper, lower])

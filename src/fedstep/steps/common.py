@@ -118,7 +118,12 @@ class CommonStep(StepRule):
         common = x.new_zeros(())
         return join(common=common, reach=reach, pace=self.pace.init(x))
 
-    def begin(self, x: Vec, shared: State, memory: State) -> NewState:
+    def begin(
+        self,
+        x: Vec,
+        shared: State,
+        memory: State,
+    ) -> NewState:
         state = self.init(x)
         clients = x.shape[:-1]
         state["common"] = shared["common"].expand(clients).to(x)
@@ -146,7 +151,12 @@ class CommonStep(StepRule):
         still = usable & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
         searching = usable & ~still & (slope < 0)
         trial = self._trial(begin, first)
-        loop = TrialLoop(self._line, phi.along(x, d), trial, searching).run()
+        loop = TrialLoop(
+            self._line,
+            phi.along(x, d),
+            trial,
+            searching,
+        ).run()
         flat = (loop.value - f).abs() <= trial.noise
         accepted = (loop.step > 0) & ~(flat & (loop.trials > 1))
 
@@ -169,7 +179,12 @@ class CommonStep(StepRule):
             "counted": counted.to(inverse.dtype),
         }
 
-    def fold(self, shared: State, message: State, agg: Aggregate) -> NewState:
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
         evidence = message["inverse"] > 0
         below = torch.where(evidence, message["inverse"], 1.0)
         measured = torch.where(evidence, message["counted"] / below, shared["common"])
@@ -198,7 +213,13 @@ class CommonStep(StepRule):
             proposal=Parabola(),
         )
 
-    def _begin(self, phi: Phi, f: Scalar, slope: Scalar, before: CommonState) -> SearchStart:
+    def _begin(
+        self,
+        phi: Phi,
+        f: Scalar,
+        slope: Scalar,
+        before: CommonState,
+    ) -> SearchStart:
         """Where the search begins; before a client's first accepted step `last` is its start."""
         careful = self.first * f.abs() / slope.abs()
         start = torch.where(before.common > 0, before.common, careful)

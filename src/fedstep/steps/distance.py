@@ -65,7 +65,11 @@ class DistanceOverGradients(StepRule):
         gradients = state["gradients"] + norm_sq(g)
         step = self.scale * distance / gradients.sqrt()
         if self.first is not None:
-            step = torch.where(state["steps"] == 0, self.first, step)
+            step = torch.where(
+                state["steps"] == 0,
+                self.first,
+                step,
+            )
         after = {
             "origin": state["origin"],
             "distance": distance,

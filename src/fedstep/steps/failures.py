@@ -28,7 +28,11 @@ class Settle(Failure):
     """
 
     def __call__(self, search: FailedSearch) -> Fallback:
-        remembered = torch.where(search.short > 0, search.short, search.start)
+        remembered = torch.where(
+            search.short > 0,
+            search.short,
+            search.start,
+        )
         return Fallback(search.short, remembered)
 
 

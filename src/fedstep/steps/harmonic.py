@@ -44,4 +44,10 @@ class HarmonicPolyak(StepRule):
         # a loss of zero would divide by zero in the rows that are masked out afterwards
         positive_loss = torch.where(usable, f, torch.ones_like(f))
         step = self.cap / (1 + self.cap * slope.abs() / (2 * positive_loss))
-        return Outcome.free(torch.where(usable, step, torch.zeros_like(step))), {}
+        return Outcome.free(
+            torch.where(
+                usable,
+                step,
+                torch.zeros_like(step),
+            )
+        ), {}

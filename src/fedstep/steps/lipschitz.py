@@ -55,7 +55,14 @@ class LipschitzSearch(StepRule):
                 "LipschitzSearch compares gradients at the trials: use it in a LocalSolver"
             )
         steady = _LinearWhereSteady(phi, f, g, self.c)
-        return self.grid.search(steady, x, f, g, d, state)
+        return self.grid.search(
+            steady,
+            x,
+            f,
+            g,
+            d,
+            state,
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,14 @@ class _LinearWhereSteady:
         x: Vec,
         d: Vec,
     ) -> Ray:
-        return _SteadyRay(self.phi, self.f, self.g, self.c, x=x, d=d)
+        return _SteadyRay(
+            self.phi,
+            self.f,
+            self.g,
+            self.c,
+            x=x,
+            d=d,
+        )
 
 
 @dataclass(frozen=True)

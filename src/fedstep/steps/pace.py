@@ -48,7 +48,11 @@ class Pace:
         agreement = cosine(delta, mean)
         # Before the first delta there is nothing to agree with: an agreement of 0 says nothing then.
         disagrees = (agreement <= 0) & bool((mean != 0).any())
-        gain = torch.where(disagrees, min(self.gain, 1.0), state["gain"])
+        gain = torch.where(
+            disagrees,
+            min(self.gain, 1.0),
+            state["gain"],
+        )
         if self.gain == 0:
             gain = torch.zeros_like(gain)
         log = (state["log"] + gain * agreement).clamp(max=0.0)

@@ -78,7 +78,12 @@ class Polyak(StepRule):
         bound = self.reset(begin, {}).clamp(max=self.max_step)
         step = (f - self.lower) / (self.c * slope.abs() + self.eps)
         step = torch.minimum(bound, step)
-        moves = _can_move(phi, f, g, slope) & (step > 0)
+        moves = _can_move(
+            phi,
+            f,
+            g,
+            slope,
+        ) & (step > 0)
         step = torch.where(moves, step, torch.zeros_like(step))
         # a batch that is fitted already must not set the bound to 0 for good
         remembered = torch.where(step > 0, step, last)
@@ -134,7 +139,12 @@ class DecreasingPolyak(StepRule):
         polyak = (f - self.lower) / slope.abs()
         product = torch.minimum(state["product"], polyak)
         steps = state["steps"] + 1
-        moves = _can_move(phi, f, g, slope) & (product > 0)
+        moves = _can_move(
+            phi,
+            f,
+            g,
+            slope,
+        ) & (product > 0)
         step = product / (self.c * steps.sqrt())
         step = torch.where(moves, step, torch.zeros_like(f))
         after = {

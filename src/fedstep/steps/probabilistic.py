@@ -118,7 +118,13 @@ class ProbabilisticSearch(StepRule):
         usable = torch.isfinite(f) & torch.isfinite(slope)
         still = usable & (norm_sq(g) < ZERO_GRADIENT**2)
         begin = usable & ~still & (slope < 0)
-        step, trials = self._walk(phi, x, d, state["first"], begin)
+        step, trials = self._walk(
+            phi,
+            x,
+            d,
+            state["first"],
+            begin,
+        )
         failed = ~still & (step == 0)
 
         moved = step > 0
@@ -145,7 +151,12 @@ class ProbabilisticSearch(StepRule):
         """
         units = first.reshape(-1).double().tolist()
         searching = begin.reshape(-1).nonzero().squeeze(-1).tolist()
-        at_x = _probe(phi, x, d, dict.fromkeys(searching, 0.0))
+        at_x = _probe(
+            phi,
+            x,
+            d,
+            dict.fromkeys(searching, 0.0),
+        )
         phi.work.add(len(searching), 1, 2)
         walks = {}
         for i, probe in at_x.items():
@@ -157,7 +168,12 @@ class ProbabilisticSearch(StepRule):
             if not trials:
                 break
             phi.work.add(len(trials), 0, 2)
-            for i, probe in _probe(phi, x, d, trials).items():
+            for i, probe in _probe(
+                phi,
+                x,
+                d,
+                trials,
+            ).items():
                 walks[i].observe(self, probe)
 
         steps = torch.zeros_like(first).reshape(-1)

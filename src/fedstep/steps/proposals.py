@@ -175,4 +175,8 @@ class Parabola(Proposal):
         fitted = torch.maximum(fitted, self.least * trial.eta)
         shorter = torch.minimum(fitted, bracket.shrink * trial.eta)
         bisected = Bisect()(trial, verdict, bracket)
-        return torch.where((verdict > 0) & ~bracket.closed, shorter, bisected)
+        return torch.where(
+            (verdict > 0) & ~bracket.closed,
+            shorter,
+            bisected,
+        )

@@ -139,7 +139,11 @@ class PolyakGuess(Reset):
         if self.remember:
             guess = guess * torch.pow(begin.shrink, state["cuts"])
         solved = begin.f == self.lower
-        return torch.where(solved, torch.zeros_like(guess), guess.clamp(min=self.least))
+        return torch.where(
+            solved,
+            torch.zeros_like(guess),
+            guess.clamp(min=self.least),
+        )
 
     def after(
         self,
@@ -210,11 +214,25 @@ class Fitted(Reset):
     ) -> NewState:
         limit = aimed(search.step, search.quotient, self.aim)
         most = search.step * self.grow
-        mean = torch.lerp(limit.log(), state["log"], self.memory)
-        mean = torch.where(torch.isnan(state["log"]), limit.log(), mean)
+        mean = torch.lerp(
+            limit.log(),
+            state["log"],
+            self.memory,
+        )
+        mean = torch.where(
+            torch.isnan(state["log"]),
+            limit.log(),
+            mean,
+        )
         # Far too short: the mean would be slow to notice. A change of phi within rounding is no
         # evidence of a curvature either: read as one it would shorten the steps for ever.
         too_short = (limit >= most) | search.null
         mean = torch.where(too_short, most.log(), mean)
         forgotten = torch.full_like(mean, torch.nan)
-        return {"log": torch.where(search.step > 0, mean, forgotten)}
+        return {
+            "log": torch.where(
+                search.step > 0,
+                mean,
+                forgotten,
+            )
+        }

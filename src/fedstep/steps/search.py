@@ -200,7 +200,12 @@ class LineSearch(StepRule):
 
         line, reference = self.reference(f, slope, before.reference)
         trial = self._trial(begin, first, line)
-        loop = TrialLoop(self, phi.along(x, d), trial, searching).run()
+        loop = TrialLoop(
+            self,
+            phi.along(x, d),
+            trial,
+            searching,
+        ).run()
         failed = ~still & ~untested & (loop.step == 0)
         fallback = self.failure(
             FailedSearch(

@@ -29,5 +29,9 @@ def where_chosen(
     """The new state of the chosen clients, the old one of the others."""
     mixed = {}
     for name, value in new.items():
-        mixed[name] = torch.where(lift(chosen, value), value, old[name])
+        mixed[name] = torch.where(
+            lift(chosen, value),
+            value,
+            old[name],
+        )
     return mixed

@@ -52,13 +52,26 @@ class SecantStep(StepRule):
         last = state["step"]
         fresh = last == 0
         moved = norm_sq(x - state["x"]).sqrt()
-        turned = gradient_change(phi, state["x"], g, ~fresh)
-        allowed = torch.where(turned > 0, self.gamma * moved / (2 * turned), inf)
+        turned = gradient_change(
+            phi,
+            state["x"],
+            g,
+            ~fresh,
+        )
+        allowed = torch.where(
+            turned > 0,
+            self.gamma * moved / (2 * turned),
+            inf,
+        )
         grown = (1 + self.delta * state["theta"]).sqrt() * last
         step = torch.minimum(allowed, grown)
         step = torch.where(fresh, self.start, step)
         # a step of 0 (no move since the last batch) must not freeze the client for the round
-        step = torch.where(~fresh & (moved == 0), last, step)
+        step = torch.where(
+            ~fresh & (moved == 0),
+            last,
+            step,
+        )
         ratio = step / torch.where(fresh, 1.0, last)
         theta = torch.where(fresh, state["theta"], ratio)
         return Outcome.free(step), {"step": step, "theta": theta, "x": x}
@@ -103,8 +116,19 @@ class ProgramSecantStep(StepRule):
         turned = gradient_change(phi, state["x"], g, everybody)
         grown = (1 + self.amplifier * state["theta"]).sqrt() * state["step"]
         known = (moved > 0) & (turned > 0)
-        allowed = moved / (self.damping * torch.where(known, turned, 1.0))
-        step = torch.where(known, torch.minimum(grown, allowed) + self.eps, grown)
+        allowed = moved / (
+            self.damping
+            * torch.where(
+                known,
+                turned,
+                1.0,
+            )
+        )
+        step = torch.where(
+            known,
+            torch.minimum(grown, allowed) + self.eps,
+            grown,
+        )
         theta = step / state["step"]
         return Outcome.free(step), {"step": step, "theta": theta, "x": x}
 

@@ -70,7 +70,11 @@ class Trial:
         return (self.value - self.f) / (self.eta * self.slope)
 
     def _forgiven(self, wanted: Scalar) -> Scalar:
-        return torch.where(-wanted <= self.noise, self.noise, 0.0)
+        return torch.where(
+            -wanted <= self.noise,
+            self.noise,
+            0.0,
+        )
 
 
 @dataclass(frozen=True)
@@ -133,4 +137,8 @@ def aimed(
     Armijo accepts on it. It is inf where the parabola does not bend up, and NaN stays NaN.
     """
     bend = 1 - quotient
-    return torch.where(bend <= 0, torch.inf, eta * (1 - aim) / bend)
+    return torch.where(
+        bend <= 0,
+        torch.inf,
+        eta * (1 - aim) / bend,
+    )

@@ -83,13 +83,21 @@ class TrialLoop:
         """+1 too long, -1 too short, 0 good."""
         finite = torch.isfinite(self.trial.value)
         # a loss of minus infinity is overflow, not success
-        verdict = torch.where(finite, self.condition(self.trial), 1)
+        verdict = torch.where(
+            finite,
+            self.condition(self.trial),
+            1,
+        )
         if self.condition.asks_slope:
             verdict = self._judge_slopes(verdict)
         if self.condition.two_sided:
             # too short, but there is nothing longer to try
             longest = self.eta >= self.search.max_step
-            verdict = torch.where((verdict < 0) & longest, 0, verdict)
+            verdict = torch.where(
+                (verdict < 0) & longest,
+                0,
+                verdict,
+            )
         return verdict
 
     def _judge_slopes(self, verdict: Tensor) -> Tensor:
@@ -110,7 +118,11 @@ class TrialLoop:
         self.accepted = torch.where(good, self.eta, self.accepted)
         if not self.search.largest:
             return verdict
-        self.accepted_value = torch.where(good, self.trial.value, self.accepted_value)
+        self.accepted_value = torch.where(
+            good,
+            self.trial.value,
+            self.accepted_value,
+        )
         # too short while a bad step stands well above it
         gap = self.above - self.eta
         room = (self.eta < self.search.max_step) & (gap > self.search.tolerance * self.eta)
@@ -154,7 +166,11 @@ class TrialLoop:
         return LoopResult(
             step=self.accepted,
             value=value,
-            tried=torch.where(torch.isfinite(self.last_value), self.trial.eta, 0.0),
+            tried=torch.where(
+                torch.isfinite(self.last_value),
+                self.trial.eta,
+                0.0,
+            ),
             following=self.eta,
             short=self.below,
             trials=self.trials,
@@ -177,4 +193,8 @@ def values_of_some(
         return ray(eta, None)
     rows = active.nonzero().squeeze(-1)
     values = ray(eta[rows], rows)
-    return torch.full_like(eta, torch.nan).index_copy(0, rows, values)
+    return torch.full_like(eta, torch.nan).index_copy(
+        0,
+        rows,
+        values,
+    )

@@ -72,5 +72,9 @@ class Tuned(StepRule):
         delta = agg.mean(agg.delta)
         agreement = dot(delta, shared["delta"])
         # a product that overflows must not set the step of every later round to NaN
-        known = torch.where(agreement.isfinite(), agreement, torch.zeros_like(agreement))
+        known = torch.where(
+            agreement.isfinite(),
+            agreement,
+            torch.zeros_like(agreement),
+        )
         return {"a": shared["a"] + known, "delta": delta}

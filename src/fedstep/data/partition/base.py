@@ -18,27 +18,52 @@ class Partitioner(Protocol):
     The same seed always gives the same parts.
     """
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts: ...
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts: ...
 
 
-def random(seed: int, rule: str) -> np.random.Generator:
+def random(
+    seed: int,
+    rule: str,
+) -> np.random.Generator:
     """The numbers a rule draws: each rule has its own, so that two rules of one seed share none."""
-    return np.random.default_rng(key(seed, "partition", rule))
+    return np.random.default_rng(
+        key(
+            seed,
+            "partition",
+            rule,
+        )
+    )
 
 
-def check_positive(rule: object, name: str, value: float) -> None:
+def check_positive(
+    rule: object,
+    name: str,
+    value: float,
+) -> None:
     """Refuse a setting that is not a positive number."""
     if not 0 < value < float("inf"):
         raise InputError(f"{rule}: {name} must be positive and finite")
 
 
-def check_count(rule: object, name: str, value: int) -> None:
+def check_count(
+    rule: object,
+    name: str,
+    value: int,
+) -> None:
     """Refuse a setting that is not a whole number from 1."""
     if not isinstance(value, int) or value < 1:
         raise InputError(f"{rule}: {name} must be a whole number, 1 or more")
 
 
-def share(rule: object, clients: int, total: int) -> int:
+def share(
+    rule: object,
+    clients: int,
+    total: int,
+) -> int:
     """Samples for each where all get the same number."""
     if clients > total:
         raise InputError(

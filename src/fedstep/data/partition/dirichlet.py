@@ -41,15 +41,31 @@ class Dirichlet:
         check_positive(self, "alpha", self.alpha)
         check_count(self, "clients", self.clients)
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         classes = classes_of(labels)
         total = sum(map(len, classes))
         size = share(self, self.clients, total)
         rng = random(seed, "dirichlet")
         # one prior after the other, and all before the dealing: the order of the draws is part of
         # what a seed means, and published partitions depend on it
-        priors = [_simplex(self, len(classes), rng) for _ in range(self.clients)]
-        hands = _deal(np.stack(priors), classes, size, rng)
+        priors = [
+            _simplex(
+                self,
+                len(classes),
+                rng,
+            )
+            for _ in range(self.clients)
+        ]
+        hands = _deal(
+            np.stack(priors),
+            classes,
+            size,
+            rng,
+        )
         shuffled = [rng.permutation(hand) for hand in hands]
         left = total - size * self.clients
         note = ""
@@ -78,7 +94,11 @@ class ProportionalDirichlet:
         check_count(self, "clients", self.clients)
         check_count(self, "min_size", self.min_size)
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         classes = classes_of(labels)
         total = sum(map(len, classes))
         needed = self.clients * self.min_size
@@ -97,7 +117,11 @@ class ProportionalDirichlet:
         note = f"{moved} samples were moved to clients that had fewer than {self.min_size}"
         return Parts.of(parts, note)
 
-    def _draw(self, classes: Sequence[Index], rng: np.random.Generator) -> list[Index]:
+    def _draw(
+        self,
+        classes: Sequence[Index],
+        rng: np.random.Generator,
+    ) -> list[Index]:
         pieces = []
         for members in classes:
             shares = _simplex(self, self.clients, rng)
@@ -153,7 +177,10 @@ def _deal(
     return hands
 
 
-def _cumulative(priors: NDArray[np.float64], left: NDArray[np.bool_]) -> list[list[float]]:
+def _cumulative(
+    priors: NDArray[np.float64],
+    left: NDArray[np.bool_],
+) -> list[list[float]]:
     masses = np.where(left, priors, 0.0)
     masses[masses.sum(1) == 0] = left  # no mass left: uniform
     sums = np.cumsum(masses, 1)
@@ -162,7 +189,10 @@ def _cumulative(priors: NDArray[np.float64], left: NDArray[np.bool_]) -> list[li
     return ends
 
 
-def _level(parts: list[Index], least: int) -> int:
+def _level(
+    parts: list[Index],
+    least: int,
+) -> int:
     """Move samples of the largest client to the smallest until nobody has too few; how many."""
     moved = 0
     while True:

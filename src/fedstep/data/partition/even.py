@@ -20,7 +20,11 @@ class Iid:
     def __post_init__(self) -> None:
         check_count(self, "clients", self.clients)
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         total = len(column(labels))
         share(self, self.clients, total)
         order = random(seed, "iid").permutation(total)
@@ -41,7 +45,11 @@ class Shards:
         check_count(self, "clients", self.clients)
         check_count(self, "per_client", self.per_client)
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         # stable: samples of one label stay in their order on every platform
         order = np.argsort(column(labels), kind="stable")
         count = self.clients * self.per_client
@@ -62,5 +70,9 @@ class Natural:
     Nothing is random.
     """
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         return by_class(labels)

@@ -15,7 +15,11 @@ from fedstep.data.parts import Parts
 class WeightLaw(Protocol):
     """Positive weights of clients."""
 
-    def __call__(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def __call__(
+        self,
+        clients: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,11 @@ class LogNormal:
     def __post_init__(self) -> None:
         check_positive(self, "sigma", self.sigma)
 
-    def __call__(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def __call__(
+        self,
+        clients: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
         logs: NDArray[np.float64] = self.sigma * rng.standard_normal(clients)
         return _relative(logs)
 
@@ -44,7 +52,11 @@ class Power:
     def __post_init__(self) -> None:
         check_positive(self, "exponent", self.exponent)
 
-    def __call__(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def __call__(
+        self,
+        clients: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
         logs: NDArray[np.float64] = rng.standard_exponential(clients) / self.exponent
         return _relative(logs)
 
@@ -62,7 +74,11 @@ class SizeLaw:
     def __post_init__(self) -> None:
         check_count(self, "clients", self.clients)
 
-    def __call__(self, labels: ArrayLike, seed: int = 0) -> Parts:
+    def __call__(
+        self,
+        labels: ArrayLike,
+        seed: int = 0,
+    ) -> Parts:
         total = len(column(labels))
         share(self, self.clients, total)
         rng = random(seed, "sizes")

@@ -34,5 +34,11 @@ def data_set(name: str) -> DataSet:
     """The record of this name."""
     records = data_sets()
     if name not in records:
-        raise InputError(unknown("task", name, list(records)))
+        raise InputError(
+            unknown(
+                "task",
+                name,
+                list(records),
+            )
+        )
     return records[name]

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 HUB = "uoft-cs/cifar10"
 
 
-def _read(folder: Path, split: str) -> Samples:
+def _read(
+    folder: Path,
+    split: str,
+) -> Samples:
     from fedstep.data.cifar import cifar10
 
     return Samples(*cifar10(folder, train=split == "train"))
@@ -22,7 +25,14 @@ def _read(folder: Path, split: str) -> Samples:
 def _fetch(train: bool) -> Samples:
     from fedstep.data.hub import hub_columns
 
-    return Samples(*hub_columns(HUB, train, "img", "label"))
+    return Samples(
+        *hub_columns(
+            HUB,
+            train,
+            "img",
+            "label",
+        )
+    )
 
 
 def colour_images() -> Images:

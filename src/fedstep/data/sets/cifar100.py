@@ -10,7 +10,10 @@ from fedstep.data.sets.record import FromFiles, Samples
 HUB = "uoft-cs/cifar100"
 
 
-def _read(folder: Path, split: str) -> Samples:
+def _read(
+    folder: Path,
+    split: str,
+) -> Samples:
     from fedstep.data.cifar import cifar100
 
     return Samples(*cifar100(folder, train=split == "train"))
@@ -19,7 +22,14 @@ def _read(folder: Path, split: str) -> Samples:
 def _fetch(train: bool) -> Samples:
     from fedstep.data.hub import hub_columns
 
-    return Samples(*hub_columns(HUB, train, "img", "fine_label"))
+    return Samples(
+        *hub_columns(
+            HUB,
+            train,
+            "img",
+            "fine_label",
+        )
+    )
 
 
 # no label names: a hundred words would not fit beside any figure

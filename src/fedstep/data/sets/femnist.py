@@ -8,7 +8,10 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from fedstep.data.sets.record import FromFiles, Samples
 
 
-def _read(folder: Path, split: str) -> Samples:
+def _read(
+    folder: Path,
+    split: str,
+) -> Samples:
     from fedstep.data.leaf import femnist
 
     return Samples.of_users(femnist(folder / split))

@@ -9,7 +9,10 @@ from fedstep.data.sets.record import FromFiles, Samples
 HUB = "ylecun/mnist"
 
 
-def _read(folder: Path, split: str) -> Samples:
+def _read(
+    folder: Path,
+    split: str,
+) -> Samples:
     from fedstep.data.idx import mnist
 
     return Samples(*mnist(folder, train=split == "train"))
@@ -18,7 +21,14 @@ def _read(folder: Path, split: str) -> Samples:
 def _fetch(train: bool) -> Samples:
     from fedstep.data.hub import hub_columns
 
-    return Samples(*hub_columns(HUB, train, "image", "label"))
+    return Samples(
+        *hub_columns(
+            HUB,
+            train,
+            "image",
+            "label",
+        )
+    )
 
 
 MNIST = FromFiles(

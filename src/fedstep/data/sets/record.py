@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedstep.data.federation import Transform
-    from fedstep.data.leaf import Users
+    from fedstep.data.users import Users
 
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
 LIST = "fedstep data list names the files"
@@ -163,12 +163,20 @@ class FromFiles(DataSet):
         key = content_key(folder, _files(folder))
         splits = {}
         for split in SPLITS:
-            splits[split] = self._cached_split(folder, split, key)
+            splits[split] = self._cached_split(
+                folder,
+                split,
+                key,
+            )
         # the clients of a held-out part never train; a data set need not have one
         heldout = None
         if (folder / HELDOUT).is_dir():
             heldout = self._cached_split(folder, HELDOUT, key).pair
-        return self._raw(splits["train"], splits["test"], heldout)
+        return self._raw(
+            splits["train"],
+            splits["test"],
+            heldout,
+        )
 
     def fetch_and_keep(self) -> Raw:
         """Download it and keep it in the cache, for `read` to find where there are no files."""
@@ -202,13 +210,23 @@ class FromFiles(DataSet):
             return None
         return self._raw(Samples(**train), Samples(**test))
 
-    def _cached_split(self, folder: Path, split: str, key: str) -> Samples:
+    def _cached_split(
+        self,
+        folder: Path,
+        split: str,
+        key: str,
+    ) -> Samples:
         def make() -> dict[str, Tensor]:
             return self.read_split(folder, split).tensors()
 
         return Samples(**cached(f"{self.name}-{split}-{key}", make))
 
-    def _raw(self, train: Samples, test: Samples, heldout: Pair | None = None) -> Raw:
+    def _raw(
+        self,
+        train: Samples,
+        test: Samples,
+        heldout: Pair | None = None,
+    ) -> Raw:
         return Raw(
             train=train.pair,
             test=test.pair,
@@ -287,6 +305,9 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def _is_there(folder: Path, name: str) -> bool:
+def _is_there(
+    folder: Path,
+    name: str,
+) -> bool:
     # `any` of a generator of paths: whether there is one
     return any(any(folder.glob(name + ending)) for ending in ENDINGS)

@@ -8,7 +8,10 @@ from fedstep.data.alphabet import symbol_names
 from fedstep.data.sets.record import FromFiles, Samples
 
 
-def _read(folder: Path, split: str) -> Samples:
+def _read(
+    folder: Path,
+    split: str,
+) -> Samples:
     from fedstep.data.leaf import shakespeare
 
     return Samples.of_users(shakespeare(folder / split))
