@@ -3,9 +3,11 @@
 One round, with what each call reads and returns:
 
     broadcast(server)             -> Broadcast    the model and what is sent besides
-    reply(broadcast, memory, ...) -> LocalRound   on the client: its reply, its new memory, its
-    trace count(reply)                  -> Aggregate    the reply, weighted, as a summand
-    absorb(server, sum)           -> Server       the server's step
+    reply(broadcast, memory, ...) -> LocalRound   on the client: its reply, memory and trace
+    count(reply, broadcast)       -> Aggregate    the reply, weighted, as a summand
+    absorb(server, sum, weight)   -> Server       the server's step
+
+docs/idea.md walks through a round of FedExpSLS file by file.
 """
 
 from __future__ import annotations

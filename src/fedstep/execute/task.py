@@ -31,8 +31,8 @@ class Task:
     profiler: Profiler = field(default=Profiler(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # here, once: what cannot work together is refused before the first round
-        # of a sample that was read: the pool of a lazy federation has numbers of samples only
+        # Here, once: what cannot work together is refused before the first round. By samples that
+        # are read for it: the arrays of a lazy federation hold numbers of samples only.
         example = self._example()
         suited = self.algorithm.suited(self.model, TargetKind.of(example.targets))
         # the class is frozen for its users; here it is still being made

@@ -88,7 +88,7 @@ class RoundDone:
 
 
 RoundEvents = Generator[WorkRequest | RoundDone, CohortResult | None, None]
-ProbeEvents = Generator[WorkRequest, CohortResult | None, CohortResult]
+OneAnswer = Generator[WorkRequest, CohortResult | None, CohortResult]
 
 
 def rounds(
@@ -170,7 +170,7 @@ def _probe(
     return counted, uncounted
 
 
-def _ask(request: WorkRequest) -> ProbeEvents:
+def _ask(request: WorkRequest) -> OneAnswer:
     result = yield request
     if result is None:
         # a caller that used `next`: without this the error would appear rounds later
