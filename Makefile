@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DOCS_VENV := .venv-docs
 STAMP := $(VENV)/.installed
 # Twice quiet: errors are printed, warnings are not. They are about the machine's own settings of
 # pip (an index that is not there, a cache that cannot be written), which nobody can mend here.
@@ -12,7 +13,7 @@ WITH_EXTRAS := tests/front/test_brought_extras.py tests/front/test_trackers.py t
 # The tests whose outcome hangs on floating-point numbers.
 NUMERICAL := tests/execute tests/models tests/oracles tests/reference tests/steps tests/theorems tests/zoo
 
-.PHONY: demo test test-cpus test-ray test-flower test-extras lint slow clean
+.PHONY: demo test test-cpus test-ray test-flower test-extras lint slow docs package clean
 
 demo: $(STAMP)
 	$(BIN)/fedstep demo
@@ -59,6 +60,22 @@ lint: $(STAMP)
 slow: $(STAMP)
 	$(PYTEST) -m slow
 
+# The documentation site, in an environment of its own: it needs neither torch nor this package.
+docs: $(DOCS_VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+$(DOCS_VENV)/.installed: docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement docs/requirements.txt
+	touch $@
+
+# The wheel and the source archive, each installed into a clean environment of $(PYTHON) and tried from there.
+package: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) tests/package.py dist
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedstep needs Python 3.11 or later: make PYTHON=python3.12 demo")'
 	$(PYTHON) -m venv $(VENV)
@@ -73,4 +90,4 @@ $(EXTRAS)/.installed: pyproject.toml constraints.txt constraints-extras.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-ray .venv-flower $(EXTRAS) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) .venv-ray .venv-flower $(EXTRAS) out site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
