@@ -103,6 +103,7 @@ class Algorithm:
         sent = SharedState(
             correction=_without(self.correction.withheld, shared.correction),
             step=_without(self.local.step.withheld, shared.step),
+            direction=shared.direction,
             move=shared.move,
             guard=shared.guard,
         )

@@ -7,7 +7,7 @@ from torch import nn
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.models.module import ModuleModel
-from fedstep.models.paper import char_lstm, cifar_cnn, leaf_lstm, logistic, mlp, resnet18
+from fedstep.models.paper import char_lstm, cifar_cnn, leaf_lstm, lenet, logistic, mlp, resnet18
 
 # Biases are the +n of each term; a GroupNorm of n channels has 2 n parameters; the convolutions of ResNet have no bias.
 SIZES = [
@@ -22,6 +22,16 @@ SIZES = [
         + (384 * 192 + 192)
         + (192 * 10 + 10),
         744_330,
+    ),
+    # conv 3 -> 6 and 6 -> 16 of 5x5; 16 * 5 * 5 = 400 -> 120 -> 84 -> 10
+    (
+        lenet(10),
+        (3 * 6 * 25 + 6)
+        + (6 * 16 * 25 + 16)
+        + (400 * 120 + 120)
+        + (120 * 84 + 84)
+        + (84 * 10 + 10),
+        62_006,
     ),
     # stem; 64: 4 convs; then per width w: w/2 -> w, 3 of w -> w, projection w/2 -> w, 5 norms; head
     (
@@ -43,7 +53,7 @@ SIZES = [
         820_185,
     ),
 ]
-NAMES = ["logistic", "mlp", "cifar_cnn", "resnet18", "char_lstm", "leaf_lstm"]
+NAMES = ["logistic", "mlp", "cifar_cnn", "lenet", "resnet18", "char_lstm", "leaf_lstm"]
 
 
 def sample(name: str, n: int = 2) -> torch.Tensor:
@@ -82,7 +92,7 @@ def test_a_model_is_a_function_of_the_parameters_it_is_called_with(
     assert not torch.allclose(called, before)
     assert called.shape == (
         2,
-        {"cifar_cnn": 10, "resnet18": 10}.get(name, 81 if "lstm" in name else 62),
+        {"cifar_cnn": 10, "lenet": 10, "resnet18": 10}.get(name, 81 if "lstm" in name else 62),
     )
 
 

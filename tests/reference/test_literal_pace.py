@@ -15,32 +15,39 @@ from test_literal_servers import assert_same, library
 from fedstep import zoo
 
 AIM, C, NOISE = 0.3, 1e-4, 4 * np.finfo(np.float64).eps
+TAU, BETA = 0.1, 0.5
 
 
-def accepted_step(p: Problem, w: Array, a: Array, y: Array, eta: float) -> tuple[float, float]:
-    """The step that Armijo accepts and its quotient; refused trials go to their parabola."""
-    f, g = p.loss(w, a, y), p.gradient(w, a, y)
+def accepted_step(
+    p: Problem, w: Array, d: Array, a: Array, y: Array, eta: float
+) -> tuple[float, float]:
+    """The step along d that Armijo accepts and its quotient; refused trials go to their parabola."""
+    f, slope = p.loss(w, a, y), p.gradient(w, a, y) @ d
     while True:
-        value = p.loss(w - eta * g, a, y)
-        quotient = (f - value) / (eta * (g @ g))
-        if value <= f - C * eta * (g @ g):
+        value = p.loss(w + eta * d, a, y)
+        quotient = (value - f) / (eta * slope)
+        if value <= f + C * eta * slope:
             break
         eta = min(max(0.4 * eta / (1 - quotient), 0.1 * eta), 0.9 * eta)
     assert abs(value - f) > NOISE * f  # null steps have tests of their own
     return eta, quotient
 
 
-def pace_client(p: Problem, w_t: Array, i: int, T: float, s: float) -> tuple[Array, float]:
-    """The client's model, and the mean of 1 / limit that it reports."""
+def pace_client(
+    p: Problem, w_t: Array, i: int, T: float, s: float, scale: Array
+) -> tuple[Array, float, Array]:
+    """The client's model, the logarithm of the step that it reports, and its squared gradients."""
     w, last, guess = w_t.copy(), 0.0, 0.0
-    promised, bent = 0.0, 0.0
+    promised, bent, squares = 0.0, 0.0, np.zeros(DIM)
     for a, y in p.local_batches(i):
         g = p.gradient(w, a, y)
+        d = -g / (np.sqrt(scale) + TAU)
+        squares += g**2
         if last == 0:
-            eta = T or 0.01 * p.loss(w, a, y) / (g @ g)
+            eta = T or 0.01 * p.loss(w, a, y) / -(g @ d)
         else:
             eta = min(max(exp(guess), last / 2), 2 * last, T or inf)
-        eta, quotient = accepted_step(p, w, a, y, eta)
+        eta, quotient = accepted_step(p, w, d, a, y, eta)
         limit = 2 * eta
         if quotient < 1:
             limit = min(limit, eta * (1 - AIM) / (1 - quotient))
@@ -48,11 +55,11 @@ def pace_client(p: Problem, w_t: Array, i: int, T: float, s: float) -> tuple[Arr
             guess = log(limit)
         else:
             guess = 0.7 * guess + 0.3 * log(limit)
-        promised += g @ g
-        bent += g @ g / limit
+        promised += -(g @ d)
+        bent += -(g @ d) / limit
         last = eta
-        w = w - s * eta * g
-    return w, bent / promised if T else exp(-guess)
+        w = w + s * eta * d
+    return w, log(promised / bent) if T else guess, squares / np.mean(squares)
 
 
 def cos(a: Array, b: Array) -> float:
@@ -61,33 +68,35 @@ def cos(a: Array, b: Array) -> float:
 
 
 def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
-    w, M, v, u = (np.zeros(DIM) for _ in range(4))
+    w, M, m, scale = np.zeros(DIM), np.zeros(DIM), np.zeros(DIM), np.ones(DIM)
     T, a, gain, b = 0.0, 0.0, 1.0, 0.0
     for t, S in enumerate(SCHEDULE):
-        ends = [pace_client(p, w, i, T, exp(a)) for i in S]
-        D = sum(end - w for end, _ in ends) / len(S)
-        measured = len(S) / sum(inverse for _, inverse in ends)
+        ends = [pace_client(p, w, i, T, exp(a), scale) for i in S]
+        deltas = [end - w for end, _, _ in ends]
+        D = sum(deltas) / len(S)
+        measured = exp(np.mean([report for _, report, _ in ends]))
         if T == 0:
             T = measured
         elif measured > 1.7 * T:
             T = min(measured, 2 * T)
         else:
             T = min(measured, 1.05 * T)
+        squares = sum(q for _, _, q in ends) / len(S)
+        squares = squares / np.mean(squares)
+        scale = squares if t == 0 else 0.9 * scale + 0.1 * squares
         if t > 0 and cos(D, M) <= 0:
             gain = 0.5
         a = min(0.0, a + gain * cos(D, M))
         M = 0.9 * M + 0.1 * D
-        b = min(max(b + 0.5 * cos(D, u), 0.0), log(4.0))
-        v = 0.99 * v + 0.01 * D**2
-        root = np.sqrt(v / (1 - 0.99 ** (t + 1)))
-        u = D / (root + 0.1 * np.sqrt(np.mean(root**2)))
-        u = u * np.linalg.norm(D) / np.linalg.norm(u)
-        w = w + exp(b) * u
+        spread = np.mean([delta @ delta for delta in deltas]) / (D @ D)
+        b = max(min(b + 0.5 * cos(D, m), log(min(4.0, max(1.0, spread)))), 0.0)
+        m = BETA * m + D
+        w = w + exp(b) * np.sqrt(1 - BETA) * m
         yield w, exp(b)
 
 
 @EXECUTORS
 @KINDS
-def test_fedpace_shares_a_step_keeps_a_pace_and_goes_on(kind, executor):
+def test_fedpace_shares_a_step_and_a_scale_keeps_a_pace_and_goes_on(kind, executor):
     p = problem(kind)
     assert_same(library(p, zoo.fedpace(), executor), pace_rounds(p), 1e-9)

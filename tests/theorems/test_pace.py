@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from math import log
 
 import pytest
 import torch
@@ -14,6 +16,8 @@ from fedstep.core.types import Batch
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
+from fedstep.local.conditioned import Conditioned
+from fedstep.local.directions import Chain, Clip, Steepest
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.onward import Grafted, Onward
@@ -136,6 +140,53 @@ def test_one_input_of_another_unit_is_not_the_same_problem():
     assert not torch.allclose(one, two, rtol=1e-3)
 
 
+def test_a_column_of_another_unit_costs_less_with_scales_than_without():
+    # the scales see that one coordinate's gradients are 32 times the others'
+    scale = torch.tensor([32.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    data = [(inputs * scale, targets) for inputs, targets in clients()]
+    plain = replace(zoo.fedpace(), local=replace(zoo.fedpace().local, direction=Steepest()))
+
+    def loss_after(algorithm) -> float:
+        x = trained(algorithm, data, START / scale, rounds=20)[-1][0].readout
+        return sum(float(((a @ x - y) ** 2).mean()) for a, y in data)
+
+    assert loss_after(zoo.fedpace()) < 0.5 * loss_after(plain)
+
+
+def test_scales_are_the_mean_squares_of_clients_that_speak_equally_loud():
+    rule = Conditioned(tau=0.1, memory=0.9)
+    x = torch.zeros(2, 4)
+    state = rule.begin(x, rule.shared_init(x[0]))
+    loud = torch.tensor([[4.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 4000.0]])
+    way, state = rule.apply(loud, x, state)
+    assert torch.allclose(way, loud / 1.1)  # the first round goes along d itself
+    agg = Aggregate.of(x, rule.message(state), torch.ones(2))
+    shared = rule.fold(rule.shared_init(x[0]), agg.message, agg)
+    # a mean of 1, and a thousand times the gradient says no more than the gradient
+    assert torch.allclose(shared["second"], torch.tensor([2.0, 0.0, 0.0, 2.0]))
+    again = rule.fold(shared, {"squares": torch.tensor([0.0, 4.0, 0.0, 0.0])}, agg)
+    assert torch.allclose(again["second"], torch.tensor([1.8, 0.4, 0.0, 1.8]))
+
+
+def test_gradients_of_zero_or_nan_leave_the_scales_as_they_are():
+    rule = Conditioned()
+    x = torch.zeros(3)
+    shared = rule.shared_init(x)
+    for silent in (torch.zeros(3), torch.full((3,), torch.nan), torch.full((3,), torch.inf)):
+        _, state = rule.apply(silent, x, rule.begin(x, shared))
+        agg = Aggregate.of(x, rule.message(state), torch.tensor(1.0))
+        assert agg.clients == 1
+        assert torch.equal(rule.fold(shared, agg.message, agg)["second"], torch.ones(3))
+
+
+def test_scales_may_stand_in_a_chain():
+    alone = trained(zoo.fedpace(), clients(), START)[-1][0].readout
+    local = zoo.fedpace().local
+    chained = replace(local, direction=Chain((Conditioned(), Clip(1e9))))
+    inside = trained(replace(zoo.fedpace(), local=chained), clients(), START)[-1][0].readout
+    assert torch.allclose(alone, inside, rtol=1e-9, atol=0)
+
+
 def test_no_client_steps_further_than_the_common_step():
     rows = trained(zoo.fedpace(), clients(), START)
     for (before, _), (_, row) in pairwise(rows):
@@ -155,12 +206,13 @@ def test_a_common_step_far_below_the_edge_doubles_and_near_it_creeps():
     rule = CommonStep()
     x = torch.zeros(3)
     shared = {**rule.shared_init(x), "common": torch.tensor(1.0)}
-    message = {"inverse": torch.tensor(4.0), "counted": torch.tensor(4.0)}
 
     def common_after(measured: float) -> float:
-        scaled = {**message, "inverse": message["inverse"] / measured}
-        agg = Aggregate.of(torch.ones(3), scaled, torch.tensor(1.0))
-        return float(rule.fold(shared, scaled, agg)["common"])
+        # four clients whose geometric mean it is
+        logs = torch.tensor(4 * log(measured))
+        message = {"log": logs, "counted": torch.tensor(4.0)}
+        agg = Aggregate.of(torch.ones(3), message, torch.tensor(1.0))
+        return float(rule.fold(shared, message, agg)["common"])
 
     assert common_after(5.0) == 2.0
     assert common_after(1.9) == pytest.approx(1.9)
@@ -184,7 +236,9 @@ def test_a_search_that_ends_in_rounding_after_refusals_says_nothing_about_the_ed
 def test_a_server_goes_on_while_rounds_agree_and_stops_when_they_do_not():
     rule = Onward(Step(), most=4.0, gain=0.5)
     d = torch.tensor([3.0, 4.0])
-    agg = Aggregate.of(d, {}, torch.tensor(1.0))
+    # two clients that went five times as far each, mostly apart: averaging has taken much
+    apart = torch.tensor([-24.0, 18.0])
+    agg = Aggregate.of(torch.stack([d + apart, d - apart]), {}, torch.ones(2))
     x, state = torch.zeros(2), rule.init(torch.zeros(2))
     steps = []
     for sign in (1, 1, 1, 1, 1, -1, 1, -1):
@@ -194,6 +248,18 @@ def test_a_server_goes_on_while_rounds_agree_and_stops_when_they_do_not():
     # b: 0, then 1/2 more a round up to log 4 = 1.386, then 1/2 less, not below 0
     expected = [0.0, 0.5, 1.0, 1.386294, 1.386294, 0.886294, 0.386294, 0.0]
     assert steps == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_server_goes_no_further_than_the_spread_of_the_clients():
+    rule = Onward(Step(), most=4.0, gain=10.0)
+    d = torch.tensor([3.0, 4.0])
+    for spread in (1.0, 2.5, 100.0):
+        # |d + apart|^2 = |d|^2 + |apart|^2, for apart at right angles to d
+        apart = (spread - 1) ** 0.5 * torch.tensor([-4.0, 3.0])
+        agg = Aggregate.of(torch.stack([d + apart, d - apart]), {}, torch.ones(2))
+        first = rule.update(torch.zeros(2), d, agg, rule.init(torch.zeros(2)))
+        second = rule.update(first.x, d, agg, first.state)
+        assert second.eta_g == pytest.approx(min(spread, 4.0), rel=1e-6)
 
 
 def test_a_grafted_step_has_the_length_of_the_delta():

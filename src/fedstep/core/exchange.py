@@ -52,6 +52,7 @@ class SharedState(OwnedState):
     """What the server keeps and sends besides the model."""
 
     step: State = field(default_factory=dict)  # of the step rule
+    direction: State = field(default_factory=dict)  # of the direction, such as scales
     move: State = field(default_factory=dict)  # of the move, such as a momentum
     guard: State = field(default_factory=dict)  # of the guard: how long an update may be
 
@@ -69,4 +70,5 @@ class ClientMessage(OwnedState):
     """What a client sends besides its delta, or the weighted sum of it over clients."""
 
     step: State = field(default_factory=dict)
+    direction: State = field(default_factory=dict)
     move: State = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """What a client does in a round: terms, oracle, direction, move and the one loop over batches."""
 
+from fedstep.local.conditioned import Conditioned
 from fedstep.local.directions import Chain, Clip, Decay, Direction, Momentum, Steepest
 from fedstep.local.moves import (
     Decayed,
@@ -36,6 +37,7 @@ __all__ = [
     "Autograd",
     "Chain",
     "Clip",
+    "Conditioned",
     "Contrastive",
     "Decay",
     "Decayed",

@@ -8,13 +8,18 @@ from typing import ClassVar
 
 import torch
 
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.nested import join, part
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
 
 class Direction(ABC):
-    """Which way: maps a descent direction to another. The state lasts for a round."""
+    """Which way: maps a descent direction to another. The state lasts for a round.
+
+    What all clients should know travels with the model: `shared_init`, `message` and `fold` are
+    its way from the clients to the server and back.
+    """
 
     # uses vectors through sums only, so that any coordinates serve
     intrinsic: ClassVar[bool] = False
@@ -23,9 +28,29 @@ class Direction(ABC):
         """The state before the first step of a round that begins at x of shape `(..., d)`."""
         return {}
 
+    def shared_init(self, x: Vec) -> NewState:
+        """What the server sends besides the model, for a model x of shape `(d,)`."""
+        return {}
+
     def begin(self, x: Vec, sent: State) -> NewState:
-        """The state at the beginning of a round, given what the correction sends for it."""
+        """The state at the beginning of a round.
+
+        sent is the shared state of the direction, and what the correction sends for it.
+        """
         return self.init(x)
+
+    def message(self, state: State) -> NewState:
+        """What the client sends at the end of a round; the server sees the weighted sum."""
+        return {}
+
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
+        """What is sent in the next round, given the sums of the messages."""
+        return dict(shared)
 
     @abstractmethod
     def apply(
@@ -150,12 +175,37 @@ class Chain(Direction):
     def init(self, x: Vec) -> NewState:
         return self.begin(x, {})
 
-    def begin(self, x: Vec, sent: State) -> NewState:
+    def shared_init(self, x: Vec) -> NewState:
         # by place, not by name: the same part may stand in the chain twice
         states: dict[str, State] = {}
         for i, each in enumerate(self.parts):
-            states[str(i)] = each.begin(x, sent)
+            states[str(i)] = each.shared_init(x)
         return join(**states)
+
+    def begin(self, x: Vec, sent: State) -> NewState:
+        states: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            # what the correction sends is for everybody
+            states[str(i)] = each.begin(x, {**sent, **part(sent, str(i))})
+        return join(**states)
+
+    def message(self, state: State) -> NewState:
+        messages: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            messages[str(i)] = each.message(part(state, str(i)))
+        return join(**messages)
+
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
+        folded: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            place = str(i)
+            folded[place] = each.fold(part(shared, place), part(message, place), agg)
+        return join(**folded)
 
     def apply(
         self,

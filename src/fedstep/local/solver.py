@@ -87,11 +87,11 @@ class LocalSolver(ABC):
         return self.step.init(x)
 
     def shared_init(self, x: Vec, correction: State) -> SharedState:
-        """What step rule and move want every client to know, beside what the correction does."""
-        # directions have no say here: what they read of the server comes through the correction
+        """What the parts want every client to know, beside what the correction does."""
         return SharedState(
             correction=correction,
             step=self.step.shared_init(x),
+            direction=self.direction.shared_init(x),
             move=self.move.shared_init(x),
         )
 
@@ -101,13 +101,15 @@ class LocalSolver(ABC):
         message: ClientMessage,
         agg: Aggregate,
     ) -> SharedState:
-        """What every client is to know of step rule and move in the next round."""
+        """What every client is to know of step rule, direction and move in the next round."""
         # a part that has nothing new may answer with nothing: what was shared stays
         step = self.step.fold(shared.step, message.step, agg)
+        direction = self.direction.fold(shared.direction, message.direction, agg)
         move = self.move.fold(shared.move, message.move, agg)
         return replace(
             shared,
             step={**shared.step, **step},
+            direction={**shared.direction, **direction},
             move={**shared.move, **move},
         )
 
@@ -163,6 +165,7 @@ class LocalSolver(ABC):
             message=ClientMessage(
                 correction=tally,
                 step=self.step.message(state.step),
+                direction=self.direction.message(state.direction),
                 move=self.move.message(state.move),
             ),
         )
@@ -210,7 +213,11 @@ class LocalSolver(ABC):
         companion: Companion,
     ) -> SolverState:
         """The state before the first local step of a round."""
-        sent_for_direction = companion.steer(ctx.shared.correction)
+        # a correction that keeps the server's statistics may steer the direction, too
+        sent_for_direction = {
+            **companion.steer(ctx.shared.correction),
+            **ctx.shared.direction,
+        }
         return SolverState(
             step=self.step.begin(x, ctx.shared.step, ctx.memory.step),
             direction=self.direction.begin(x, sent_for_direction),

@@ -66,6 +66,30 @@ def cifar_cnn(classes: int = 10) -> nn.Module:
     )
 
 
+def lenet(classes: int = 10) -> nn.Module:
+    """LeNet-5 (LeCun et al., 1998) with rectified units, for normalised images `[n, 3, 32, 32]`.
+
+        conv 5x5 6, relu, pool 2, conv 5x5 16, relu, pool 2, fc 120, relu, fc 84, relu, fc C
+
+    62,006 parameters for ten classes: a deep network of which two cores can train many.
+    """
+    _check_counts("lenet", classes=classes)
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(-3),
+        nn.Linear(16 * 5 * 5, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, classes),
+    )
+
+
 def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:
     """ResNet-18 (He et al., 2016) for normalised 32x32 images, with GroupNorm.
 

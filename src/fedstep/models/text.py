@@ -15,6 +15,7 @@ MAKERS = (
     paper.logistic,
     paper.mlp,
     paper.cifar_cnn,
+    paper.lenet,
     paper.resnet18,
     paper.char_lstm,
     paper.leaf_lstm,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 
 import torch
 
@@ -11,8 +10,8 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.nested import join, part
 from fedstep.core.slots import check_slots
-from fedstep.core.vec import NewState, State, Vec, norm_sq
-from fedstep.server.rules import ServerRule, ServerStep
+from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
+from fedstep.server.rules import ServerRule, ServerStep, Step
 from fedstep.steps.agreement import cosine
 
 
@@ -65,13 +64,18 @@ class Grafted(ServerRule):
 class Onward(ServerRule):
     """Go further than the rule inside while the mean delta agrees with the last move.
 
-        h = cos(d_t, u_{t-1});  b <- clip(b + gain h, 0, log most);  x + exp(b) u_t
+        h = cos(d_t, u_{t-1});  b <- clip(b + gain h, 0, log min(most, spread));  x + exp(b) u_t
+        spread = mean |delta_i|^2 / |d_t|^2
 
     u_t is the move of the rule inside: d_t itself for `Step()`. b begins at 0. eta_g is exp(b). It
     never goes less far than the rule inside: to slow down is the clients' part (`Pace`).
+
+    The spread is FedExP's ratio, twice its step: what averaging has taken from the clients' deltas.
+    To go further than that would be to go further than the clients themselves went. With equal
+    deltas it is 1, and nothing is added to steps that are at the edge already.
     """
 
-    rule: ServerRule = Grafted()
+    rule: ServerRule = Step()
     most: float = 4.0
     gain: float = 0.5
 
@@ -95,10 +99,18 @@ class Onward(ServerRule):
         inside = self.rule.update(x, d, agg, part(state, "rule"))
         move = inside.x - x
         further = state["log"] + self.gain * cosine(d, state["move"])
-        further = further.clamp(0.0, log(self.most))
+        further = torch.minimum(further, self._longest(d, agg))
+        further = further.clamp(min=0.0)
         eta_g = further.exp()
         return ServerStep(
             x=x + eta_g * move,
             eta_g=eta_g,
             state=join(rule=inside.state, move=move, log=further),
         )
+
+    def _longest(self, d: Vec, agg: Aggregate) -> Scalar:
+        """The logarithm of the longest step that the clients' deltas allow."""
+        square = norm_sq(d)
+        # d is 0 where nobody moved, or all cancelled: there is no direction to go further along
+        spread = agg.mean(agg.norm_sq) / torch.where(square > 0, square, 1.0)
+        return spread.clamp(1.0, self.most).log()

@@ -47,13 +47,14 @@ class CommonStep(StepRule):
         first trial: min(Fitted's guess, T), T itself in a client's first step
         step taken = s * accepted step
         limit = eta (1 - aim) / (1 - mu), at most grow * eta,  mu = (f(x + eta d) - f(x)) / (eta <g, d>)
-        a client reports q_i = mean over its steps of 1 / limit, weighted by |<g, d>|
-        T <- 1 / mean q_i, but at most `rise` T unless it is above `far` T, and never above grow T
+        a client reports l_i = -log of the mean over its steps of 1 / limit, weighted by |<g, d>|
+        T <- exp(mean l_i), but at most `rise` T unless it is above `far` T, and never above grow T
 
     A client with easy data accepts steps a hundred times longer than the others', and its delta
-    would drown theirs: so nobody goes beyond T. 1 / limit is a curvature, so T is the step that the
-    mean curvature of the clients allows. Steps on batches that are fitted already, whose losses are
-    flat, have short gradients and weigh little.
+    would drown theirs: so nobody goes beyond T. 1 / limit is a curvature, so a client reports the
+    step that its mean curvature allows: steps on batches that are fitted already, whose losses are
+    flat, have short gradients and weigh little. Between clients the mean is geometric: one with
+    steep data, or one search in the rounding of large logits, does not stop all the others.
 
     Steps that are too long kill units of a network, which makes the loss flatter and the next T
     longer: near the edge T rises slowly. Only where nearly all limits are at grow * eta, which says
@@ -169,14 +170,15 @@ class CommonStep(StepRule):
 
     def message(self, state: State) -> NewState:
         end = CommonState.of(state)
-        counted = end.promised > 0
-        inverse = end.bent / torch.where(counted, end.promised, 1.0)
+        counted = (end.promised > 0) & (end.bent > 0)
+        curvature = end.bent / torch.where(counted, end.promised, 1.0)
+        limit = -torch.where(counted, curvature, 1.0).log()
         # in the first round the last guess stands for all steps: those before were on the way up
         climbed = counted & (end.common == 0)
-        inverse = torch.where(climbed, (-end.guess["log"]).exp(), inverse)
+        limit = torch.where(climbed, end.guess["log"], limit)
         return {
-            "inverse": torch.where(counted, inverse, 0.0),
-            "counted": counted.to(inverse.dtype),
+            "log": torch.where(counted, limit, 0.0),
+            "counted": counted.to(limit.dtype),
         }
 
     def fold(
@@ -185,9 +187,9 @@ class CommonStep(StepRule):
         message: State,
         agg: Aggregate,
     ) -> NewState:
-        evidence = message["inverse"] > 0
-        below = torch.where(evidence, message["inverse"], 1.0)
-        measured = torch.where(evidence, message["counted"] / below, shared["common"])
+        evidence = message["counted"] > 0
+        below = torch.where(evidence, message["counted"], 1.0)
+        measured = torch.where(evidence, (message["log"] / below).exp(), shared["common"])
         common = self._next_common(shared["common"], measured)
         pace = self.pace.after(agg.mean(agg.delta), part(shared, "pace"))
         return join(common=common, reach=shared["reach"], pace=pace)

@@ -1,11 +1,15 @@
-"""One step for all clients, measured by them: nothing to set."""
+"""One step and one metric for all clients, measured by them: nothing to set."""
 
 from __future__ import annotations
 
+from math import sqrt
+
 from fedstep.algorithm import Algorithm
+from fedstep.local.conditioned import Conditioned
 from fedstep.local.solver import LocalSolver
-from fedstep.server.onward import Grafted, Onward
+from fedstep.server.onward import Onward
 from fedstep.server.readouts import Polynomial
+from fedstep.server.rules import HeavyBall
 from fedstep.steps.common import CommonStep
 from fedstep.steps.pace import Pace
 
@@ -14,22 +18,32 @@ def fedpace(
     aim: float = 0.3,
     gain: float = 0.5,
     memory: float = 0.9,
-    most: float = 4.0,
     tau: float = 0.1,
+    beta: float = 0.5,
+    most: float = 4.0,
     average: float = 8.0,
 ) -> Algorithm:
-    """Clients share a step that they measure together; nothing is set, nobody dominates.
+    """Clients share a step and a scale for every coordinate that they measure together.
 
-        clients: steps s * eta, eta <= T accepted by Armijo;  T <- 1 / mean curvature of the cohort
+        clients: x <- x - s eta g / (sqrt(p) + tau);  eta <= T accepted by Armijo
+        T <- geometric mean of the steps that the clients' curvatures allow;  p: the mean of g^2
         s = exp(a);  a <- min(0, a + gain cos(D_t, M_{t-1}));  M_t = memory M_{t-1} + (1 - memory) D_t
-        x_{t+1} = x_t + exp(b) |D| u / |u|;  b <- clip(b + gain cos(D_t, u_{t-1}), 0, log most)
-        u = D / (sqrt(v) + tau rms(sqrt v)), v the mean of D^2;  a weighted mean of the x_t is shipped
+        m_t = beta m_{t-1} + D_t;  x_{t+1} = x_t + exp(b) sqrt(1 - beta) m_t
+        b <- clip(b + gain cos(D_t, m_{t-1}), 0, log min(most, mean |D_i|^2 / |D_t|^2))
 
-    The curvature is that of parabolas through accepted trials, 2 (1 - aim) steps of which reach T.
-    The weight of x_t in the mean that is evaluated and shipped grows as t^average.
+    The curvature is that of parabolas through accepted trials, 2 (1 - aim) steps of which reach T;
+    p is divided by its mean. A mean of the x_t, whose weights grow as t^average, is evaluated and
+    shipped. Nothing has a unit, so nothing has to be set. Twice the numbers of fedavg each way.
     Paper: none; a composition of this library (docs/pace.md has what was tried and what failed).
-    Special case: on one quadratic with equal curvature everywhere T = 2 (1 - aim) / L, s = 1.
+    Special case: beta 0, most 1 and a very large tau: averaging at a common step.
     """
-    step = CommonStep(aim, pace=Pace(gain, memory))
-    server = Onward(Grafted(tau=tau), most, gain)
-    return Algorithm(LocalSolver(step), server, readout=Polynomial(average))
+    client = LocalSolver(
+        CommonStep(aim, pace=Pace(gain, memory)),
+        direction=Conditioned(tau),
+    )
+    momentum = HeavyBall(step=sqrt(1 - beta), beta=beta)
+    return Algorithm(
+        client,
+        Onward(momentum, most, gain),
+        readout=Polynomial(average),
+    )

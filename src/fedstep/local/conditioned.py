@@ -1,0 +1,97 @@
+"""A scale for every coordinate that the clients measure together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
+from fedstep.core.vec import NewState, State, Vec
+from fedstep.local.directions import Direction
+
+
+@dataclass(frozen=True)
+class Conditioned(Direction):
+    """Divide every coordinate by the cohort's root mean square of its gradients.
+
+        d -> d / (sqrt(p) + tau);  p <- memory p + (1 - memory) q / mean(q)
+        q = mean over clients of (mean over their steps of g^2) / (its mean over coordinates)
+
+    p has the mean 1 and begins as 1 everywhere, so the first round goes along d itself. It is the
+    same for all clients and does not change within a round: the mean of their deltas stays a step
+    of one metric. Nothing in it has a unit: gradients times 1,000 leave p as it is, and tau is
+    relative. The larger tau, the nearer to plain gradients. A client's squares are divided by their
+    own mean, so that nobody's loud gradients drown the others'.
+
+    Costs as many numbers as the model has, once up and once down a round. A client whose gradients
+    are all 0, or not finite, says nothing.
+    """
+
+    tau: float = 0.1  # of the root mean square over coordinates
+    memory: float = 0.9  # of p, for one round
+
+    def __post_init__(self) -> None:
+        if not self.tau > 0:
+            raise InputError(f"Conditioned(tau={self.tau}): tau must be positive; try 0.1")
+        if not 0 <= self.memory < 1:
+            raise InputError(
+                f"Conditioned(memory={self.memory}): the memory must lie in [0, 1); try 0.9"
+            )
+
+    def init(self, x: Vec) -> NewState:
+        return {
+            "second": torch.ones_like(x),
+            "squares": torch.zeros_like(x),
+        }
+
+    def shared_init(self, x: Vec) -> NewState:
+        return {
+            "second": torch.ones_like(x),
+            "measured": x.new_zeros(()),
+        }
+
+    def begin(self, x: Vec, sent: State) -> NewState:
+        state = self.init(x)
+        state["second"] = sent["second"].expand_as(x)
+        return state
+
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        # one gradient that is not finite must not silence the client for the whole round
+        squares = torch.nan_to_num(d * d, nan=0.0, posinf=0.0)
+        scaled = d / (state["second"].sqrt() + self.tau)
+        return scaled, {
+            "second": state["second"],
+            "squares": state["squares"] + squares,
+        }
+
+    def message(self, state: State) -> NewState:
+        squares = state["squares"]
+        level = squares.mean(-1, keepdim=True)
+        spoke = (level > 0) & torch.isfinite(level)
+        return {
+            "squares": torch.where(spoke, squares / torch.where(spoke, level, 1.0), 0.0),
+        }
+
+    def fold(
+        self,
+        shared: State,
+        message: State,
+        agg: Aggregate,
+    ) -> NewState:
+        level = message["squares"].mean()
+        if not bool(level > 0):
+            return dict(shared)
+        measured = message["squares"] / level
+        # the first cohort replaces the 1s, which nobody has measured
+        memory = self.memory * shared["measured"]
+        return {
+            "second": memory * shared["second"] + (1 - memory) * measured,
+            "measured": torch.ones_like(shared["measured"]),
+        }
