@@ -19,9 +19,6 @@ from fedstep.corrections.base import Correction, Finished
 from fedstep.local.terms import Linear, Term
 from fedstep.local.trace import Trace
 
-# the second moment's name in checkpoints and on the wire
-SECOND = "direction.second"
-
 
 class Statistics(ABC):
     """What the optimiser remembers of the mean gradients at the server's points."""
@@ -82,19 +79,19 @@ class BothMoments(Statistics):
     def init(self, x: Vec) -> NewState:
         return {
             "momentum": torch.zeros_like(x),
-            SECOND: torch.ones_like(x),
+            "second": torch.ones_like(x),
         }
 
     def update(self, shared: State, g: Vec) -> NewState:
         # of the mean gradient, not of the clients': the optimiser mimicked sees the common function
-        v = self.beta2 * shared[SECOND] + (1 - self.beta2) * g * g
+        v = self.beta2 * shared["second"] + (1 - self.beta2) * g * g
         return {
             "momentum": self.beta * (shared["momentum"] + g),
-            SECOND: v,
+            "second": v,
         }
 
     def steer(self, shared: State) -> NewState:
-        return {"second": shared[SECOND]}
+        return {"second": shared["second"]}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from fedstep.run.record import RoundReport
 from fedstep.training import Fit, fit
 
 METHODS = (
+    "fedpace",
     # Three rates a decade apart: whoever has to choose one does not know which is right.
     "fedavg(step=0.01)",
     "fedavg(step=0.1)",
@@ -27,7 +28,7 @@ METHODS = (
     "fedsls",
     "fedexpsls",
 )
-# Small on purpose: five methods are trained while somebody watches.
+# Small on purpose: six methods are trained while somebody watches.
 CLIENTS = 30
 PER_ROUND = 10
 ALPHA = 0.3  # of the Dirichlet priors: the smaller, the more the clients differ

@@ -148,9 +148,10 @@ class CommonStep(StepRule):
         longest = self._longest(length, before)
         first = torch.minimum(self._fitted(begin, before.guess), longest)
 
-        usable = torch.isfinite(f) & torch.isfinite(slope) & torch.isfinite(first)
-        still = usable & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
-        searching = usable & ~still & (slope < 0)
+        sound = torch.isfinite(f) & torch.isfinite(slope)
+        # without a slope there is no first trial either, and nothing to search for
+        still = sound & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
+        searching = sound & ~still & (slope < 0) & torch.isfinite(first)
         trial = self._trial(begin, first)
         loop = TrialLoop(
             self._line,

@@ -54,8 +54,8 @@ def algorithm_of(given: Any) -> Algorithm:
         return build(given)
     if not isinstance(given, Algorithm):
         raise InputError(
-            f"algorithm is {given!r}: give a name such as 'fedsls', "
-            "or call the constructor: zoo.fedsls()"
+            f"algorithm is {given!r}: give a name such as 'fedpace', "
+            "or call the constructor: zoo.fedpace()"
         )
     return given
 

@@ -58,7 +58,7 @@ class OnRound(Callback):
 def fit(
     model: nn.Module | FlatModel,
     clients: Any,
-    algorithm: Algorithm | str = "fedsls",
+    algorithm: Algorithm | str = "fedpace",
     rounds: int = 100,
     per_round: int | None = None,
     *,
