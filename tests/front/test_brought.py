@@ -341,6 +341,67 @@ def test_a_resumed_run_over_other_samples_is_refused(tmp_path):
         fit(lambda sample: noisy((2 * sample[0], sample[1])))
 
 
+def test_padding_counts_for_nothing():
+    data = [sentences(10, seed) for seed in range(3)]
+    short = [[s for s in one if len(s[0]) == 4] * 3 for one in data]
+    assert all(short)
+    whole = [tuple(map(torch.stack, zip(*one, strict=True))) for one in short]
+    torch.manual_seed(0)
+    model = Tagger()
+    # sequences of one length: with and without padding to 6 is the same run
+
+    def longer(samples):
+        tokens, labels = Pad()(samples)
+        more = 6 - tokens.shape[1]
+        fill = nn.functional.pad
+        return fill(tokens, (0, more), value=5), fill(labels, (0, more), value=-100)
+
+    loss = nn.functional.cross_entropy
+    padded = train(model, short, loss=loss, collate=longer, test=short[0], batch=3)
+    plain = train(model, whole, loss=loss, test=whole[0], batch=3, executor=Sequential())
+    assert torch.allclose(padded.x, plain.x, rtol=1e-4, atol=1e-5)
+    assert padded.rows[-1].accuracy == pytest.approx(plain.rows[-1].accuracy)
+    assert padded.rows[-1].test_loss == pytest.approx(plain.rows[-1].test_loss, rel=1e-4)
+    learns(train(model, data, collate=Pad(), rounds=5))
+
+
+def test_ignored_targets_count_for_nothing_in_training_and_in_scores():
+    data = []
+    for x, y in clients():
+        hidden = y.clone()
+        hidden[::3] = -100
+        data.append((x, hidden))
+    kept = [(x[y >= 0], y[y >= 0]) for x, y in data]
+    options = dict(batch=SIZE, local_steps=2)  # whole clients: the same samples in every step
+    for executor in (Sequential(), Cohort()):
+        with_gaps = train(net(), data, test=data[0], executor=executor, **options)
+        without = train(net(), kept, test=kept[0], executor=executor, **options)
+        assert torch.allclose(with_gaps.x, without.x, rtol=1e-4, atol=1e-5)
+        one, two = with_gaps.rows[-1], without.rows[-1]
+        assert one.accuracy == pytest.approx(two.accuracy)
+        assert one.test_loss == pytest.approx(two.test_loss, rel=1e-4)
+
+
+def test_another_number_may_be_the_ignored_one():
+    data = [(x, torch.where(torch.arange(SIZE) % 3 == 0, 2, y)) for x, y in clients()]
+    kept = [(x[y != 2], y[y != 2]) for x, y in data]
+    loss = nn.CrossEntropyLoss(ignore_index=2)
+    options = dict(batch=SIZE, local_steps=2, loss=loss)
+    with_gaps = train(net(3), data, test=data[0], **options)
+    without = train(net(3), kept, test=kept[0], **options)
+    assert torch.allclose(with_gaps.x, without.x, rtol=1e-4, atol=1e-5)
+    assert with_gaps.rows[-1].accuracy == pytest.approx(without.rows[-1].accuracy)
+
+
+def test_a_linear_model_leaves_ignored_targets_out_too():
+    data = [(x, torch.where(torch.arange(SIZE) % 3 == 0, -100, y)) for x, y in clients()]
+    kept = [(x[y >= 0], y[y >= 0]) for x, y in data]
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    ends = [train(model, d, batch=SIZE, local_steps=1) for d in (data, kept)]
+    assert torch.allclose(ends[0].x, ends[1].x, rtol=1e-4, atol=1e-5)
+
+
 def test_a_list_of_samples_and_a_loader_are_clients():
     lists = [list(zip(*c, strict=True)) for c in clients()]
     loaders = [DataLoader(Samples(c), batch_size=2) for c in clients()]

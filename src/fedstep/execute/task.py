@@ -37,9 +37,21 @@ class Task:
         suited = self.algorithm.suited(self.model, TargetKind.of(example.targets))
         # the class is frozen for its users; here it is still being made
         object.__setattr__(self, "algorithm", suited)
+        object.__setattr__(self, "model", self.model.counting(self._targets(example)))
         if suited.correction.embeds:
             object.__setattr__(self, "model", self.model.embedding())
         object.__setattr__(self, "model", self.model.examined(example))
+
+    def _targets(self, example: Batch) -> Tensor | None:
+        """All targets; None where they are known only when they are read."""
+        targets = self.federation.fields[-1]
+        # a lazy pool has numbers of samples in their place
+        if len(self.federation.fields) == len(example.fields):
+            return targets
+        # one label a sample is never padding
+        if example.targets.dim() == 1:
+            return example.targets
+        return None
 
     def _example(self) -> Batch:
         """A few samples to examine the model with, of any client."""

@@ -15,7 +15,13 @@ from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
 from fedstep.models.linear_line import LinearLine
-from fedstep.models.means import NeedsRows, mean_loss, sample_losses
+from fedstep.models.means import (
+    NeedsRows,
+    counted_mean,
+    counted_sums,
+    mean_loss,
+    sample_losses,
+)
 from fedstep.models.seeded import seeded
 from fedstep.models.traits import ModelTraits, find_traits, padding_counts
 
@@ -36,6 +42,8 @@ class FlatModel(ABC):
         self.pointwise = False
         # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
         self.linear = False
+        # whether some targets count for nothing (padding); `counting` sets it
+        self.ignores_targets = False
         # what `examined` found out; without it every call takes the careful way
         self.traits: ModelTraits | None = None
 
@@ -63,6 +71,17 @@ class FlatModel(ABC):
     def targets(self, batch: Batch) -> Tensor:
         """What the predictions of a batch are compared with."""
         return batch.targets
+
+    def counting(self, targets: Tensor | None) -> Self:
+        """The same model, which leaves out ignored targets where these have some.
+
+        None: they are not known before they are read. Here nothing is ever ignored.
+        """
+        return self
+
+    def counted(self, batch: Batch) -> Tensor | None:
+        """Which targets count; None: all."""
+        return None
 
     def embedding(self) -> FlatModel:
         """The same model, whose output has what enters the last layer."""
@@ -151,7 +170,11 @@ class FlatModel(ABC):
                 f"the loss of {type(self).__name__} is a mean already: "
                 "give one that is a number a sample"
             )
-        return sample_losses(losses)
+        counted = self.counted(batch)
+        if counted is None:
+            return sample_losses(losses)
+        sums, counts = counted_sums(losses, counted)
+        return sums / counts.clamp(min=1)
 
     def one(self, x: Vec, batch: Batch) -> Output:
         """The output for one client."""
@@ -239,7 +262,10 @@ class FlatModel(ABC):
 
     def _reduced(self, x: Vec, batch: Batch) -> Output:
         losses, predictions = self.values(x, batch)
-        return Output(mean_loss(losses, batch.mask), predictions)
+        counted = self.counted(batch)
+        if counted is None:
+            return Output(mean_loss(losses, batch.mask), predictions)
+        return Output(counted_mean(losses, counted, batch.mask), predictions)
 
 
 def _padded(rows: list[Tensor | None], length: int) -> Tensor | None:

@@ -8,6 +8,7 @@ from math import gcd
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from fedstep.core.errors import InputError
 from fedstep.models.standardize import Standardize
 
 # layers that train nothing and treat every sample alone
@@ -55,6 +56,29 @@ def is_linear(module: nn.Module) -> bool:
 def keeps_running_statistics(layer: nn.Module) -> bool:
     """Whether a layer has statistics of what passed through it (BatchNorm)."""
     return isinstance(layer, _NormBase) and bool(layer.track_running_stats)
+
+
+def refuse_running_statistics(module: nn.Module) -> None:
+    """Refuse a module with statistics that training would change."""
+    names = []
+    for name, layer in module.named_modules():
+        # of a layer in evaluation mode the statistics are constants
+        if layer.training and keeps_running_statistics(layer):
+            names.append(name)
+    if not names:
+        return
+    shown = ", ".join(names[:3])
+    if len(names) > 3:
+        shown += " ..."
+    raise InputError(
+        f"the model keeps running statistics in {shown}: they would not be averaged with the "
+        "parameters; pass fedstep.to_group_norm(model) instead, or freeze them by layer.eval()"
+    )
+
+
+def sparse_layers(module: nn.Module) -> list[str]:
+    """The names of embeddings whose gradients are sparse."""
+    return [name for name, layer in module.named_modules() if getattr(layer, "sparse", False)]
 
 
 def with_dense_gradients(module: nn.Module) -> nn.Module:

@@ -110,6 +110,23 @@ def is_pointwise(loss: Loss) -> bool:
     return getattr(loss.func, "__module__", "") == functional.__name__
 
 
+def ignored_target(loss: Any) -> int | None:
+    """The target that counts for nothing in a loss that `per_sample` returned; None: there is none.
+
+    Only of losses that give one number a target: a mean has left it out already.
+    """
+    if isinstance(loss, nn.Module) and getattr(loss, "reduction", None) == "none":
+        return getattr(loss, "ignore_index", None)
+    if not isinstance(loss, partial) or loss.keywords.get("reduction") != "none":
+        return None
+    if "ignore_index" in loss.keywords:
+        return cast(int, loss.keywords["ignore_index"])
+    parameters = inspect.signature(loss.func).parameters
+    if "ignore_index" not in parameters:
+        return None
+    return cast(int, parameters["ignore_index"].default)
+
+
 def _module_per_sample(loss: nn.Module) -> Loss:
     if getattr(loss, "reduction", None) != "mean" or getattr(loss, "weight", None) is not None:
         return loss

@@ -35,3 +35,23 @@ def masked_mean(losses: Tensor, mask: Tensor) -> Tensor:
     # zeros put in place, not a product with the mask: NaN of a padded sample times 0 is NaN
     real = torch.where(mask, losses, torch.zeros_like(losses))
     return real.sum(-1) / mask.sum(-1)
+
+
+def counted_sums(losses: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """For every sample the sum over its targets that count, and how many they are."""
+    real = torch.where(counted, losses, torch.zeros_like(losses))
+    if losses.dim() > 1:
+        return real.flatten(1).sum(1), counted.flatten(1).sum(1)
+    return real, counted.to(losses.dtype)
+
+
+def counted_mean(losses: Tensor, counted: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over the targets that count, of real samples; 0 where none does.
+
+    As torch takes the mean of a loss with an ignored target: over all targets of the batch.
+    """
+    sums, counts = counted_sums(losses, counted)
+    if mask is not None:
+        sums = torch.where(mask, sums, torch.zeros_like(sums))
+        counts = torch.where(mask, counts, torch.zeros_like(counts))
+    return sums.sum() / counts.sum().clamp(min=1)

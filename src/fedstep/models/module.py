@@ -17,12 +17,21 @@ from fedstep.core.vec import Vec
 from fedstep.models.flat import FlatModel
 from fedstep.models.layers import (
     is_linear,
-    keeps_running_statistics,
     last_layer,
+    refuse_running_statistics,
+    sparse_layers,
     with_dense_gradients,
 )
 from fedstep.models.layout import ParameterLayout, trained_parameters
-from fedstep.models.losses import BatchLoss, GivenLoss, OwnLoss, is_pointwise, loss_of, per_sample
+from fedstep.models.losses import (
+    BatchLoss,
+    GivenLoss,
+    OwnLoss,
+    ignored_target,
+    is_pointwise,
+    loss_of,
+    per_sample,
+)
 from fedstep.models.outputs import (
     call_by_name,
     needed_predictions,
@@ -53,7 +62,8 @@ class ModuleModel(FlatModel):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        _refuse_running_statistics(module)
+        refuse_running_statistics(module)
+        self._sparse = sparse_layers(module)
         self.module = with_dense_gradients(copy.deepcopy(module))
         self.layout = ParameterLayout.of(self.module)
         self.names = names
@@ -148,6 +158,8 @@ class ModuleModel(FlatModel):
         """A copy of the module with the parameters of x, in evaluation mode."""
         # a copy for the user to keep: what he does to it must not reach the run
         module = copy.deepcopy(self.module).eval()
+        for name in self._sparse:
+            module.get_submodule(name).sparse = True  # type: ignore[assignment]
         targets = dict(module.named_parameters())
         with torch.no_grad():
             for name, value in self.parameters(x).items():
@@ -179,6 +191,24 @@ class ModuleModel(FlatModel):
         if self.predicts_next:
             return batch.targets[..., 1:]
         return batch.targets
+
+    def counting(self, targets: Tensor | None) -> Self:
+        ignored = ignored_target(self.loss)
+        if ignored is None:
+            return self
+        if targets is not None and not bool((targets == ignored).any()):
+            return self
+        twin = copy.copy(self)
+        twin.ignores_targets = True
+        # the mean is no longer one over samples, which the quick ways of linear models count on
+        twin.linear = False
+        return twin
+
+    def counted(self, batch: Batch) -> Tensor | None:
+        ignored = ignored_target(self.loss)
+        if not self.ignores_targets or ignored is None:
+            return None
+        return torch.ne(batch.targets, ignored)
 
     def _output(self, x: Vec, batch: Batch) -> Any:
         """What the module returns."""
@@ -264,20 +294,3 @@ class ModuleModel(FlatModel):
                 "does not see one vector a sample"
             )
         return replace(out, embedding=entered[-1])
-
-
-def _refuse_running_statistics(module: nn.Module) -> None:
-    names = []
-    for name, layer in module.named_modules():
-        # of a layer in evaluation mode the statistics are constants
-        if layer.training and keeps_running_statistics(layer):
-            names.append(name)
-    if not names:
-        return
-    shown = ", ".join(names[:3])
-    if len(names) > 3:
-        shown += " ..."
-    raise InputError(
-        f"the model keeps running statistics in {shown}: they would not be averaged with the "
-        "parameters; pass fedstep.to_group_norm(model) instead, or freeze them by layer.eval()"
-    )

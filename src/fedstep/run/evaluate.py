@@ -14,6 +14,7 @@ from fedstep.core.types import Batch
 from fedstep.core.vec import Vec
 from fedstep.data.federation import Federation, Transform
 from fedstep.models.flat import FlatModel
+from fedstep.models.means import counted_sums
 from fedstep.models.seeded import seeded
 from fedstep.run.metrics.base import Metric, Sums, merge
 from fedstep.run.metrics.choose import default_metrics
@@ -44,8 +45,10 @@ class Pass:
     """The outcome of one chunk of samples."""
 
     losses: Tensor  # (N,) float64
+    counts: Tensor | None  # (N,) how many targets of a sample count; None: all of each
     predictions: Tensor | None  # None: the model gives a loss only
     targets: Tensor
+    counted: Tensor | None  # which targets count; None: all
 
 
 def evaluate(
@@ -63,16 +66,16 @@ def evaluate(
     one of its targets) counts in the metrics; those of 0, such as padding, do not count at all.
     The loss is that of the model's own loss function, over all samples.
     """
-    losses: list[Tensor] = []
+    losses: list[Pass] = []
     sums: dict[str, Sums] = {}
     first = 0
     for outcome in _passes(model, x, fields, transform, chunk):
         # the predictions' shape decides, which nobody knows before the first pass
         if metrics is None:
             metrics = default_metrics(outcome.predictions, outcome.targets)
-        losses.append(outcome.losses)
+        losses.append(outcome)
         count = len(outcome.targets)
-        counted = None
+        counted = outcome.counted
         if weights is not None:
             counted = weights[first : first + count]
         first += count
@@ -83,7 +86,7 @@ def evaluate(
     if not losses:
         return Score.unknown(metrics or ())
     # one mean over all samples: sums of chunks would round otherwise, and rows would change
-    loss = float(torch.cat(losses).mean())
+    loss = float(_mean_loss(losses))
     values = {}
     for metric in metrics or ():
         values[metric.name] = metric.value(sums[metric.name])
@@ -118,9 +121,36 @@ def loss_over_clients(
         CHUNK,
     )
     # all samples in one go, not client by client: small clients would waste the passes
-    losses = torch.cat([outcome.losses for outcome in passes])
-    client_means = [losses[part].mean() for part in federation.parts]
+    every_pass = list(passes)
+    losses = torch.cat([outcome.losses for outcome in every_pass])
+    counts = _counts(every_pass)
+    client_means = []
+    for part in federation.parts:
+        if counts is None:
+            client_means.append(losses[part].mean())
+        else:
+            client_means.append(_weighted_mean(losses[part], counts[part]))
     return float(torch.stack(client_means).mean())
+
+
+def _mean_loss(passes: Sequence[Pass]) -> Tensor:
+    """Over all samples, or over all targets that count where some do not."""
+    losses = torch.cat([outcome.losses for outcome in passes])
+    counts = _counts(passes)
+    if counts is None:
+        return losses.mean()
+    return _weighted_mean(losses, counts)
+
+
+def _counts(passes: Sequence[Pass]) -> Tensor | None:
+    counts = [outcome.counts for outcome in passes if outcome.counts is not None]
+    if not counts:
+        return None
+    return torch.cat(counts)
+
+
+def _weighted_mean(losses: Tensor, counts: Tensor) -> Tensor:
+    return (losses * counts).sum() / counts.sum()
 
 
 def _passes(
@@ -145,13 +175,19 @@ def _passes(
         # the grad mode is closed before each yield: it must not leak into the caller
         with torch.no_grad(), seeded(0, x.device):
             losses, predictions = model.values(x, batch)
+        counted = model.counted(batch)
+        counts = None
+        if counted is not None and losses.dim() > 0:
+            sums, numbers = counted_sums(losses, counted)
+            losses = sums / numbers.clamp(min=1)
+            counts = numbers.double().cpu()
         if losses.dim() > 1:
             # a loss a token: every sample counts the same, however long it is
             losses = losses.flatten(1).mean(1)
         # a loss that is a mean already stands for each of its samples
         count = len(samples[-1])
         losses = losses.double().expand(count).cpu()
-        yield Pass(losses, predictions, model.targets(batch))
+        yield Pass(losses, counts, predictions, model.targets(batch), counted)
 
 
 def _statistics(

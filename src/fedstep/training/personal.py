@@ -35,7 +35,10 @@ def fine_tune(
     """
     recipe = result.recipe
     if recipe is None:
-        raise InputError("fine_tune: this result was read from files; give it fedstep.load(model=)")
+        raise InputError(
+            "fine_tune: fedstep.load does not know model, loss and method; "
+            "make the call fit(..., out=...) again, which reads the run back"
+        )
     if steps < 1:
         raise InputError(f"steps={steps}: give at least 1")
     local_steps = min(steps, recipe.plan.steps or steps)
