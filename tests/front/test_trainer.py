@@ -372,3 +372,22 @@ def test_bytes_of_pictures_are_no_columns_of_other_scales():
             batch=8,
             progress=False,
         )
+
+
+def test_the_committed_runs_would_have_said_nothing():
+    from pathlib import Path
+
+    from fedstep.analysis.packed import unpack
+    from fedstep.run.record import RoundReport
+    from fedstep.training.early import Chance, outcome_lines, search_lines
+
+    home = Path(__file__).parents[2] / "results/femnist-logreg"
+    runs = unpack(home / "results.jsonl.gz")
+    assert runs
+    lines = {}
+    for name, run in runs.items():
+        rows = [RoundReport.from_dict(row) for row in run.rows[:5]]
+        told = [*search_lines(rows), *outcome_lines(rows, Chance(1 / 62, 10_000))]
+        if told:
+            lines[name] = told
+    assert not lines

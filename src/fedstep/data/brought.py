@@ -21,8 +21,10 @@ from fedstep.data.lazy import (
     Collate,
     ReadSamples,
     batch_fields,
+    bytes_of,
     draws_random_numbers,
     keyed,
+    same_sample,
     stacked,
 )
 from fedstep.data.parts import Parts
@@ -161,7 +163,7 @@ def way_of_reading(
     read = [one for one in sets if one.samples is not None]
     if not read:
         return Reading(columns, None, False, tuple(notes))
-    size = sum(len(one.samples) for one in read) * _bytes_of(read[0].first()[0])
+    size = sum(len(one.samples) for one in read) * bytes_of(read[0].first()[0])
     if size > MEMORY:
         notes.append(f"samples are read a batch at a time: about {size / 2**30:.1f} GiB in all")
         return Reading(columns, None, True, tuple(notes))
@@ -169,11 +171,18 @@ def way_of_reading(
     return Reading(columns, None, False, tuple(notes))
 
 
-def lazily(reading: Reading) -> Reading:
+def lazily(reading: Reading, why: str) -> Reading:
     """The same, a batch at a time: an augmentation that is read once would be frozen."""
     notes = [note for note in reading.notes if not note.startswith("samples ")]
-    notes.append("samples are read a batch at a time: they are random (augmentation)")
+    notes.append(f"samples are read a batch at a time: {why}")
     return replace(reading, lazy=True, notes=tuple(notes))
+
+
+def has_its_own_generator(brought: Brought) -> bool:
+    """Whether a sample is another one when it is read again, with all that can be keyed the same."""
+    if brought.samples is None:
+        return False
+    return not same_sample(brought.first(), brought.first())
 
 
 def read_into_memory(brought: Brought, reading: Reading) -> tuple[Tensor, ...]:
@@ -277,21 +286,3 @@ def _columns(
     if not hasattr(batch, "keys"):
         return None
     return choose_columns(batch, accepted, brought.what)
-
-
-def _bytes_of(sample: Any) -> int:
-    """What a sample takes in memory."""
-    if isinstance(sample, Mapping):
-        return sum(_bytes_of(value) for value in sample.values())
-    if isinstance(sample, Tensor):
-        return sample.numel() * sample.element_size()
-    if isinstance(sample, str | bytes):
-        return 0
-    if isinstance(sample, tuple | list) and sample and not isinstance(sample[0], int | float):
-        return sum(_bytes_of(value) for value in sample)
-    nbytes = getattr(sample, "nbytes", None)
-    if nbytes is not None:
-        return int(nbytes)
-    if isinstance(sample, tuple | list):
-        return 8 * len(sample)
-    return 8

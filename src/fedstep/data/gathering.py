@@ -15,6 +15,7 @@ from fedstep.data.brought import (
     RandomSamples,
     Reading,
     client_list,
+    has_its_own_generator,
     joined,
     lazily,
     pooled,
@@ -25,6 +26,11 @@ from fedstep.data.columns import choose_columns
 from fedstep.data.federation import Federation
 from fedstep.data.lazy import Collate
 from fedstep.data.parts import Parts
+
+OWN_GENERATOR = (
+    "they draw from a generator of their own, so the same seed does not give the same bits; "
+    "draw from the global one of torch, numpy or random"
+)
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,13 @@ def gather(
     everything = [*trained, *others]
     _refuse_mixed_kinds(everything)
     reading = way_of_reading(everything, collate, accepted)
+    if any(has_its_own_generator(brought) for brought in everything):
+        reading = lazily(reading, OWN_GENERATOR)
     if not reading.lazy:
         try:
             return _in_memory(trained, given, reading)
         except RandomSamples:
-            reading = lazily(reading)
+            reading = lazily(reading, "they are random (augmentation)")
     return _by_number(trained, given, everything, reading)
 
 

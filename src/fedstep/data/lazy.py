@@ -88,6 +88,23 @@ class ReadSamples:
         return batch_fields(batch, self.names, len(samples))
 
 
+def same_sample(one: Any, other: Any) -> bool:
+    """Whether two readings gave the same sample."""
+    if isinstance(one, Mapping):
+        return all(same_sample(one[name], other[name]) for name in one)
+    if isinstance(one, tuple | list):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(same_sample(a, b) for a, b in pairs)
+    if isinstance(one, Tensor | np.ndarray):
+        return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=_has_nan(one))
+    return bool(one == other) or bool(one != one)
+
+
+def _has_nan(values: Any) -> bool:
+    # numpy asks of numbers only whether they are NaN
+    return np.asarray(values).dtype.kind in "fc"
+
+
 def stacked(samples: Sequence[Any]) -> Any:
     """Samples of one shape as columns."""
     first = samples[0]
@@ -136,6 +153,24 @@ def is_text(value: Any) -> bool:
     if isinstance(value, str | bytes):
         return True
     return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], str | bytes)
+
+
+def bytes_of(sample: Any) -> int:
+    """What a sample takes in memory."""
+    if isinstance(sample, Mapping):
+        return sum(bytes_of(value) for value in sample.values())
+    if isinstance(sample, Tensor):
+        return sample.numel() * sample.element_size()
+    if isinstance(sample, str | bytes):
+        return 0
+    if isinstance(sample, tuple | list) and sample and not isinstance(sample[0], int | float):
+        return sum(bytes_of(value) for value in sample)
+    nbytes = getattr(sample, "nbytes", None)
+    if nbytes is not None:
+        return int(nbytes)
+    if isinstance(sample, tuple | list):
+        return 8 * len(sample)
+    return 8
 
 
 def _stack(values: Sequence[Any], name: str) -> Any:
