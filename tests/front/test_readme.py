@@ -9,39 +9,33 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
-def test_ten_lines_on_your_own_model_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    exec(BLOCKS[0], {})
-    accuracy = float(capsys.readouterr().out.split()[0])
-    assert accuracy > 0.5  # four classes
-    assert (tmp_path / "report.html").exists()
+VISITS = "hospital,age,pressure,ill\n" + "".join(
+    f"h{k % 3},{30 + k % 50},{100 + k % 7},{int(k % 50 > 25)}\n" for k in range(90)
+)
 
 
-def test_own_table_lines_run(tmp_path, monkeypatch):
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=300)
-    features = rng.normal(size=(300, 4)) + 2 * np.eye(3, 4)[labels]
-    monkeypatch.chdir(tmp_path)
-    np.savetxt("mine.csv", np.c_[features, labels], delimiter=",", header="a,b,c,d,class")
-    seen = {}
-    exec(BLOCKS[1], seen)
-    assert seen["result"].rows[-1].accuracy > 0.6
-    assert (tmp_path / "results/mine/model.safetensors").exists()
-
-
-def test_the_optimizer_lines_run():
+def test_the_five_snippets_run_word_for_word(tmp_path, monkeypatch, capsys):
+    """In their order, in one folder: the third opens what the second has left."""
     import torch
 
-    import fedstep
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text(VISITS)
+    torch.manual_seed(0)
+    assert len(BLOCKS) == 5
+    seen = [{} for _ in BLOCKS]
+    for block, names in zip(BLOCKS, seen, strict=True):
+        exec(block, names)
+    model, table, opened, _, optimiser = seen
+    assert model["result"].rows[-1].accuracy > 0.5  # of four classes
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "results/visits/model.safetensors").exists()
+    assert [row.loss for row in opened["result"].rows] == [row.loss for row in table["result"].rows]
+    loss = torch.nn.functional.cross_entropy(optimiser["model"](optimiser["x"]), optimiser["y"])
+    assert loss < 0.75  # two classes that chance decides: it cannot be far below log 2
 
-    model = torch.nn.Linear(3, 2)
-    x, y = torch.randn(20, 3), torch.randint(2, (20,))
-    loss = torch.nn.functional.cross_entropy
-    before = float(loss(model(x), y).detach())
-    exec(BLOCKS[2], {"fedstep": fedstep, "model": model, "loss": loss, "loader": [(x, y)] * 5})
-    assert float(loss(model(x), y).detach()) < before
+
+def test_the_snippets_are_short():
+    assert [len(block.splitlines()) <= 10 for block in BLOCKS] == [True] * 5
 
 
 def test_every_link_leads_somewhere():
