@@ -165,10 +165,12 @@ class Algorithm:
         """
         # the weight is made here and not on the client, who could claim any
         weight = self.weighting(reply.samples)
-        checked = self.guard.check(reply.delta, weight, SharedState.of(sent.shared).guard)
+        shared = SharedState.of(sent.shared)
+        checked = self.guard.check(reply.delta, weight, shared.guard)
+        message = self.local.received(ClientMessage.of(reply.message), shared)
         return Aggregate.of(
             checked.delta,
-            reply.message,
+            message.flat(),
             weight,
             reply.sane,
             clipped=checked.clipped,

@@ -18,6 +18,7 @@ from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.local.conditioned import Conditioned
 from fedstep.local.directions import Chain, Clip, Steepest
+from fedstep.messages import Reply
 from fedstep.models.function import FunctionModel
 from fedstep.run.simulate import Simulation
 from fedstep.server.onward import Grafted, Onward
@@ -177,6 +178,24 @@ def test_gradients_of_zero_or_nan_leave_the_scales_as_they_are():
         agg = Aggregate.of(x, rule.message(state), torch.tensor(1.0))
         assert agg.clients == 1
         assert torch.equal(rule.fold(shared, agg.message, agg)["second"], torch.ones(3))
+
+
+def test_what_no_honest_client_would_say_is_brought_back_into_its_bounds():
+    algorithm = zoo.fedpace()
+    x = torch.zeros(4, dtype=torch.float64)
+    server = algorithm.init(x)
+    server.shared["step.common"] = torch.tensor(0.5, dtype=torch.float64)
+    sent = algorithm.broadcast(server)
+    lie = {
+        "step.log": torch.tensor(-1e30, dtype=torch.float64),
+        "step.counted": torch.tensor(1e9, dtype=torch.float64),
+        "direction.squares": torch.tensor([1e30, -1e30, 0.0, 0.0], dtype=torch.float64),
+    }
+    sane = torch.tensor(True)
+    counted = algorithm.count(Reply(x, lie, torch.tensor(1.0), sane), sent).message
+    assert float(counted["step.log"]) == pytest.approx(log(0.5 / 1e4))
+    assert float(counted["step.counted"]) == 1
+    assert counted["direction.squares"].tolist() == [4.0, 0.0, 0.0, 0.0]
 
 
 def test_scales_may_stand_in_a_chain():

@@ -72,12 +72,16 @@ class Conditioned(Direction):
         }
 
     def message(self, state: State) -> NewState:
-        squares = state["squares"]
-        level = squares.mean(-1, keepdim=True)
-        spoke = (level > 0) & torch.isfinite(level)
-        return {
-            "squares": torch.where(spoke, squares / torch.where(spoke, level, 1.0), 0.0),
-        }
+        return {"squares": _of_mean_1(state["squares"])}
+
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        # once more: whoever claims more than a mean of 1 would set the scales alone
+        squares = message["squares"].clamp(min=0.0)
+        return {"squares": _of_mean_1(squares)}
 
     def fold(
         self,
@@ -95,3 +99,13 @@ class Conditioned(Direction):
             "second": memory * shared["second"] + (1 - memory) * measured,
             "measured": torch.ones_like(shared["measured"]),
         }
+
+
+def _of_mean_1(squares: Vec) -> Vec:
+    """Squares of mean 1 over the coordinates; 0 where there is nothing to be scaled."""
+    # the largest first: a sum of squares near the end of float32 would be infinite
+    largest = squares.amax(-1, keepdim=True)
+    spoke = (largest > 0) & torch.isfinite(largest)
+    relative = squares / torch.where(spoke, largest, 1.0)
+    level = relative.mean(-1, keepdim=True)
+    return torch.where(spoke, relative / torch.where(spoke, level, 1.0), 0.0)

@@ -43,6 +43,17 @@ class Direction(ABC):
         """What the client sends at the end of a round; the server sees the weighted sum."""
         return {}
 
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        """A client's message as the server counts it, given what it was sent.
+
+        What no honest client would say is brought back into its bounds here: the sum cannot tell.
+        """
+        return message
+
     def fold(
         self,
         shared: State,
@@ -193,6 +204,17 @@ class Chain(Direction):
         messages: dict[str, State] = {}
         for i, each in enumerate(self.parts):
             messages[str(i)] = each.message(part(state, str(i)))
+        return join(**messages)
+
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        messages: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            place = str(i)
+            messages[place] = each.received(part(message, place), part(shared, place))
         return join(**messages)
 
     def fold(

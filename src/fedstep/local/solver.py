@@ -95,6 +95,18 @@ class LocalSolver(ABC):
             move=self.move.shared_init(x),
         )
 
+    def received(
+        self,
+        message: ClientMessage,
+        shared: SharedState,
+    ) -> ClientMessage:
+        """What a client says of its steps and directions, within the bounds of an honest one."""
+        return replace(
+            message,
+            step=self.step.received(message.step, shared.step),
+            direction=self.direction.received(message.direction, shared.direction),
+        )
+
     def fold(
         self,
         shared: SharedState,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, log
 from typing import ClassVar
 
 import torch
@@ -24,6 +24,7 @@ from fedstep.steps.search import ZERO_GRADIENT, LineSearch
 from fedstep.steps.trial import SearchResult, SearchStart, Trial, aimed
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
+LEAST_SHARE = 1e4  # of the common step: what a client may report at the least is T / LEAST_SHARE
 TRIALS = 20  # at most; a refused one shortens the step by a factor of 0.1 to 0.9
 
 
@@ -182,15 +183,30 @@ class CommonStep(StepRule):
             "counted": counted.to(limit.dtype),
         }
 
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        # an honest client may need a far shorter step than T, but one claim must not stop everybody
+        common = shared["common"]
+        edge = torch.where(common > 0, common, 1.0).log()
+        bounded = message["log"].clamp(edge - log(LEAST_SHARE), edge + log(self.grow))
+        return {
+            "log": torch.where(common > 0, bounded, message["log"]),
+            "counted": message["counted"].clamp(0.0, 1.0),
+        }
+
     def fold(
         self,
         shared: State,
         message: State,
         agg: Aggregate,
     ) -> NewState:
-        evidence = message["counted"] > 0
-        below = torch.where(evidence, message["counted"], 1.0)
-        measured = torch.where(evidence, (message["log"] / below).exp(), shared["common"])
+        below = torch.where(message["counted"] > 0, message["counted"], 1.0)
+        found = (message["log"] / below).exp()
+        evidence = (message["counted"] > 0) & (found > 0) & torch.isfinite(found)
+        measured = torch.where(evidence, found, shared["common"])
         common = self._next_common(shared["common"], measured)
         pace = self.pace.after(agg.mean(agg.delta), part(shared, "pace"))
         return join(common=common, reach=shared["reach"], pace=pace)

@@ -163,6 +163,17 @@ class StepRule(ABC):
         """What the client sends at the end of a round; the server sees the weighted sum."""
         return {}
 
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        """A client's message as the server counts it, given what it was sent.
+
+        What no honest client would say is brought back into its bounds here: the sum cannot tell.
+        """
+        return message
+
     def fold(
         self,
         shared: State,
