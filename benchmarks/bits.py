@@ -50,7 +50,7 @@ def bits(spec, model, executor):
     clients, test = federation()
     settings = dict(rounds=3, per_round=4, batch=8, local_steps=5, test=test, progress=False)
     try:
-        result = fit(model, clients, spec, executor=executor, **settings)
+        result = fit(model, clients, spec, executor=executor, guard=False, **settings)
     except InputError as error:
         return f"refused: {type(error).__name__}"
     digest = hashlib.sha256(result.x.detach().numpy().tobytes())

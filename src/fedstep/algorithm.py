@@ -175,6 +175,7 @@ class Algorithm:
             reply.sane,
             clipped=checked.clipped,
             tallies=checked.tallies,
+            listed=checked.listed,
         )
 
     def probe(

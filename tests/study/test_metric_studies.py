@@ -137,7 +137,7 @@ def test_metrics_of_a_study_are_measured_and_the_first_one_is_tuned_by(tmp_path)
     [
         ('"acuracy"', "unknown metric 'acuracy': did you mean accuracy"),
         ('"accuracy", "accuracy"', "accuracy is named twice"),
-        ("3", "metric 3: give a name"),
+        ("3", "give a list of texts in quotes"),
     ],
 )
 def test_metrics_that_do_not_exist_are_refused_with_the_file(tmp_path, metrics, message):
@@ -148,7 +148,7 @@ def test_metrics_that_do_not_exist_are_refused_with_the_file(tmp_path, metrics, 
 
 
 def test_metrics_name_a_run_only_where_they_are_named():
-    job = Job(Setting("synthetic", "plane"), "fedsls", 0)
+    job = Job(Setting("synthetic", "plane", guard=False), "fedsls", 0)
     # the digest that such a run had before there were metrics
     assert job.digest == "159146630e92e255"
     named = replace(job, setting=replace(job.setting, metrics=("accuracy",)))

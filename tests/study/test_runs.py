@@ -260,7 +260,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path):
     newest.with_suffix(".safetensors").write_bytes(data)
     said = work(job(), tmp_path / "rough", None)
     assert len(said) == 1
-    assert newest.name in said[0]
+    assert newest.with_suffix(".safetensors").name in said[0]
     assert "corrupt" in said[0]
     assert content(tmp_path / "calm") == content(tmp_path / "rough")
 
@@ -325,7 +325,10 @@ def test_interrupt_says_so_and_the_next_call_goes_on(study, tmp_path):
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=HANGS)
         assert process.returncode == 130
-        assert error.strip().splitlines()[-1] == "fedstep: interrupted"
+        assert (
+            error.strip().splitlines()[-1]
+            == "fedstep: interrupted; the same command goes on from here"
+        )
     for path in (tmp_path / "home/runs").glob("*/rounds.jsonl"):
         rounds = [row["round"] for row in Journal(path).rows()]
         assert rounds == list(range(1, len(rounds) + 1))
@@ -341,7 +344,7 @@ def test_interrupt_says_so_and_the_next_call_goes_on(study, tmp_path):
         ("seeds = [0, 1]", 'seeds = ["a"]', "whole numbers"),
         ("title =", "title", "mine.toml"),
         ('data = "synthetic"', "", "data"),
-        ("every = 3", 'weighting = "sample"', "did you mean samples"),
+        ("every = 3", 'weighting = "sample"', "give 'equal' or 'samples'"),
     ],
 )
 def test_mistakes_in_a_study_are_named(study, old, new, message):

@@ -200,11 +200,22 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
     runs = []
     for label, job in jobs:
         # a folder of the run itself knows more than the rounded numbers of the compact file
-        folder = home / "runs" / job.digest
-        stored = read_run(folder) or packed.get(job.digest)
+        stored = _stored_run(home, job, packed)
+        # results of before there was a guard: their files do not say that they have none
+        if stored is None and job.setting.guard:
+            unguarded = replace(job, setting=replace(job.setting, guard=False))
+            stored = _stored_run(home, unguarded, packed)
         if stored is not None:
             runs.append(_LabelledRun(label, job, stored))
     return runs
+
+
+def _stored_run(
+    home: Path,
+    job: Job,
+    packed: Mapping[str, StoredRun],
+) -> StoredRun | None:
+    return read_run(home / "runs" / job.digest) or packed.get(job.digest)
 
 
 def is_single_run(home: Path) -> bool:

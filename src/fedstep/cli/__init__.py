@@ -61,8 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(f"{place}: {reason}; give another path")
         return 2
     except KeyboardInterrupt:
-        _complain("interrupted")
+        _complain(_interrupted(options))
         return 130
+
+
+def _interrupted(options: argparse.Namespace) -> str:
+    """What to say of a command that was stopped."""
+    # those that write results as they go have a checkpoint to go on from
+    if getattr(options, "resumes", False):
+        return "interrupted; the same command goes on from here"
+    return "interrupted"
 
 
 def _complain(message: str) -> None:

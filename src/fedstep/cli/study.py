@@ -28,9 +28,9 @@ def register(commands: Any) -> None:
         "run",
         help="run a study: tune what has a grid, then every method and seed that is missing",
     )
-    run.set_defaults(run=run_study)
+    run.set_defaults(run=run_study, resumes=True)
     tune = commands.add_parser("tune", help="only the tuning of a study")
-    tune.set_defaults(run=tune_study)
+    tune.set_defaults(run=tune_study, resumes=True)
     for command in (run, tune):
         add_study(command)
         add_data(command)

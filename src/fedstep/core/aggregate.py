@@ -26,6 +26,8 @@ class Aggregate:
     rejected: int  # whose update was not finite
     clipped: int = 0  # whose update a guard shortened
     tallies: State = field(default_factory=dict)  # sums without weights, for the server's guard
+    # every delta that counts, `(C, d)` pieces in order: only where a guard asks for the list
+    deltas: tuple[Tensor, ...] = ()
 
     @staticmethod
     def of(
@@ -35,6 +37,7 @@ class Aggregate:
         usable: Tensor | None = None,
         clipped: Tensor | None = None,
         tallies: State | None = None,
+        listed: bool = False,
     ) -> Aggregate:
         """The contribution of one client, `(d,)`, or of a block, `(C, d)`.
 
@@ -85,6 +88,7 @@ class Aggregate:
             rejected=int((~sound).sum()),
             clipped=shortened,
             tallies=sums,
+            deltas=_list(delta, counted, listed),
         )
 
     def __add__(self, other: Aggregate) -> Aggregate:
@@ -103,6 +107,8 @@ class Aggregate:
             rejected=self.rejected + other.rejected,
             clipped=self.clipped + other.clipped,
             tallies=tallies,
+            # lists form a sum too: one behind the other
+            deltas=self.deltas + other.deltas,
         )
 
     @property
@@ -118,6 +124,18 @@ class Aggregate:
     def mean(self, total: Tensor) -> Tensor:
         """A weighted sum over clients as a weighted mean."""
         return total / self.weight
+
+
+def _list(
+    delta: Vec,
+    counted: Tensor,
+    listed: bool,
+) -> tuple[Tensor, ...]:
+    """The deltas that count, client axis first; nothing where nobody asks for them."""
+    if not listed:
+        return ()
+    rows = delta.reshape(-1, delta.shape[-1])
+    return (rows[counted.reshape(-1)],)
 
 
 def _sound(

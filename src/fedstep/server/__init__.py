@@ -1,5 +1,13 @@
 """What the server does: rules, readouts, weighting, sampling, and how deltas travel to it."""
 
+from fedstep.server.centres import (
+    ByList,
+    Centre,
+    CoordinateMedian,
+    GeometricMedian,
+    Krum,
+    TrimmedMean,
+)
 from fedstep.server.codecs import Codec, ErrorFeedback, Plain, ScaledSign, TopK
 from fedstep.server.guards import Guard, NormLimit, Open
 from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed, Sum
@@ -15,13 +23,16 @@ from fedstep.server.relative import RelativeDiversity
 from fedstep.server.rules import Extrapolate, HeavyBall, ServerRule, ServerStep, Step
 from fedstep.server.sampling import Given, Sampling, Uniform
 from fedstep.server.step_sizes import DistanceOverSum, Diversity, EnvelopePolyak, Hypergradient
-from fedstep.server.weighting import BySamples, Equal, Weighting
+from fedstep.server.weighting import BySamples, Equal, SamplesUpTo, Weighting
 
 __all__ = [
     "Adaptive",
     "Average",
+    "ByList",
     "BySamples",
+    "Centre",
     "Codec",
+    "CoordinateMedian",
     "DistanceOverSum",
     "Diversity",
     "EnvelopePolyak",
@@ -30,10 +41,12 @@ __all__ = [
     "Exponential",
     "Extrapolate",
     "FlowerAdam",
+    "GeometricMedian",
     "Given",
     "Guard",
     "HeavyBall",
     "Hypergradient",
+    "Krum",
     "Last",
     "LastTwo",
     "NormLimit",
@@ -47,6 +60,7 @@ __all__ = [
     "ProgramExtrapolate",
     "Readout",
     "RelativeDiversity",
+    "SamplesUpTo",
     "Sampling",
     "ScaledSign",
     "SecondMoment",
@@ -57,6 +71,7 @@ __all__ = [
     "Sum",
     "Tail",
     "TopK",
+    "TrimmedMean",
     "Uniform",
     "Weighting",
 ]

@@ -25,6 +25,7 @@ class Checked:
     delta: Vec
     clipped: Tensor
     tallies: State = field(default_factory=dict)  # client axis first, summed without weights
+    listed: bool = False  # whether the server needs every delta, not only their sum
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,9 @@ class NormLimit(Guard):
     A cohort of fewer than `few` clients is left alone: nobody can tell who is the odd one there.
 
     Lengths say nothing about directions: a client that goes backwards at the usual length counts.
-    Extrapolation answers deltas that cancel with a long step; cap it (`max_server_step`) where
-    clients may be hostile.
+    Extrapolation answers deltas that cancel with a long step, and one client is enough to cancel.
+    So a round in which somebody was shortened is not extrapolated: its spread is set to the least
+    that its mean allows, sum w |delta|^2 = |sum w delta|^2 / sum w.
     """
 
     factor: float = 2.0
@@ -124,17 +126,23 @@ class NormLimit(Guard):
         limit = self.factor * median
         after = {"limit": limit}
         if bool(torch.isfinite(state["limit"])):
-            return GuardedSum(agg, after)
+            return GuardedSum(_without_spread(agg), after)
         outliers = int(agg.tallies["histogram"][_bin(limit) + 1 :].sum())
         if outliers == 0:
             return GuardedSum(agg, after)
         mended = replace(
             agg,
             delta=median * agg.tallies["unit"],
-            norm_sq=agg.weight * median**2,
             clipped=outliers,
         )
-        return GuardedSum(mended, after)
+        return GuardedSum(_without_spread(mended), after)
+
+
+def _without_spread(agg: Aggregate) -> Aggregate:
+    """The sum as if all deltas were the same, where somebody was shortened."""
+    if agg.clipped == 0:
+        return agg
+    return replace(agg, norm_sq=norm_sq(agg.delta) / agg.weight)
 
 
 def _bin(norms: Tensor) -> Tensor:

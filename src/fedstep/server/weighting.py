@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedstep.core.errors import InputError
+
 
 class Weighting(ABC):
     """How much a client counts."""
@@ -32,3 +34,23 @@ class BySamples(Weighting):
 
     def __call__(self, samples: Tensor) -> Tensor:
         return samples.double()
+
+
+@dataclass(frozen=True)
+class SamplesUpTo(Weighting):
+    """A client counts by its number of samples, but never for more than `most` of them.
+
+        w_i = min(n_i, most)
+
+    A hundred copies of a sample, or a number that is made up, then weigh no more than any client
+    may. Take a few times the usual number of samples; with the largest it is `BySamples()`.
+    """
+
+    most: float
+
+    def __post_init__(self) -> None:
+        if not self.most > 0:
+            raise InputError(f"SamplesUpTo(most={self.most}): give a number of samples above 0")
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        return samples.double().clamp(max=self.most)

@@ -61,6 +61,7 @@ class Setting:
     eval_limit: Count | None = None  # score on the first test samples only
     weighting: Weighed | None = None  # None: the method's own
     train_loss: YesNo = True  # evaluate the loss over all clients
+    guard: YesNo = True  # shorten deltas out of all proportion; false: what the method says
     metrics: Metrics = ()  # the first is tuned, compared and drawn; (): the usual ones
 
 
@@ -78,6 +79,9 @@ class Job:
         # runs of before there were metrics keep their folders: what is usual is not spelt out
         if not self.setting.metrics:
             del values["setting"]["metrics"]
+        # and so do runs of before there was a guard
+        if not self.setting.guard:
+            del values["setting"]["guard"]
         # sorted: the folders of old runs must not depend on the order of the fields
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -29,6 +29,7 @@ from fedstep.models.text import named_model
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.folder import check_finished
+from fedstep.run.guarded import usually_guarded
 from fedstep.run.identity import federation_digest
 from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
@@ -112,6 +113,8 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     algorithm = build(run.method)
     if setting.weighting is not None:
         algorithm = replace(algorithm, weighting=WEIGHTING[setting.weighting])
+    if setting.guard:
+        algorithm = usually_guarded(algorithm)
     plan = Plan(setting.batch, setting.steps, setting.epochs)
     made = Simulation(
         task=Task(algorithm, model, split.federation, plan, run.seed),

@@ -28,9 +28,11 @@ from fedstep.models.module import ModuleModel
 from fedstep.models.outputs import computes_own_loss, forward_parameters
 from fedstep.models.standardize import Standardize
 from fedstep.run.client_scores import ClientSamples
+from fedstep.run.guarded import usually_guarded
 from fedstep.run.identity import tensors_digest, text_of
 from fedstep.run.metrics.base import Metric
 from fedstep.run.metrics.choose import GivenMetric, metrics_of
+from fedstep.server.guards import Guard
 from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
 
@@ -58,6 +60,19 @@ def algorithm_of(given: Any) -> Algorithm:
             "or call the constructor: zoo.fedpace()"
         )
     return given
+
+
+def guarded(algorithm: Algorithm, guard: Any) -> Algorithm:
+    """The algorithm with the guard that was asked for: True is the usual one, False none but its
+    own.
+    """
+    if isinstance(guard, Guard):
+        return replace(algorithm, guard=guard)
+    if not isinstance(guard, bool):
+        raise InputError(f"guard={guard!r}: give True, False or a guard such as NormLimit()")
+    if guard:
+        return usually_guarded(algorithm)
+    return algorithm
 
 
 def weighted(algorithm: Algorithm, weighting: str | None) -> Algorithm:

@@ -21,6 +21,7 @@ from fedstep.models.losses import GivenLoss
 from fedstep.run.metrics.choose import GivenMetric
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
+from fedstep.server.guards import Guard
 from fedstep.training.arguments import (
     algorithm_of,
     client_samples,
@@ -29,6 +30,7 @@ from fedstep.training.arguments import (
     executor_of,
     fitted,
     flat_model_of,
+    guarded,
     metrics_given,
     name_of,
     plan_of,
@@ -78,6 +80,7 @@ def fit(
     metrics: Sequence[GivenMetric] | None = None,
     scoring: Scoring = Scoring(),
     callbacks: Sequence[Callback | Callable[[RoundEnd], None]] = (),
+    guard: Guard | bool = True,
     executor: Executor | None = None,
     workers: int = 1,
     progress: bool | None = None,
@@ -104,13 +107,15 @@ def fit(
     functions of a RoundEnd (its report, its model, `stop(reason)`); on_round: of the report alone.
     metrics: names such as "accuracy" or "top_k(k=5)", metrics, or functions of (predictions,
     targets) that give a value a sample; the first is compared and drawn. By default accuracy for
-    classes, squared error and R2 for numbers. workers: processes that share the clients of a round,
-    one torch thread each; the results do not depend on their number.
+    classes, squared error and R2 for numbers. guard: what keeps one client from taking the model;
+    True is `NormLimit()` where the algorithm has no guard of its own (docs/trust.md), False is the
+    algorithm as it is. workers: processes that share the clients of a round, one torch thread each;
+    the results do not depend on their number.
     out: a directory for the run, which `fedstep report`, `compare` and `export` open. A call that
     was interrupted goes on from there when it is made again, to the same bits; one that was
     finished is read back. resume=False refuses a folder that has a run.
     """
-    method = weighted(algorithm_of(algorithm), weighting)
+    method = guarded(weighted(algorithm_of(algorithm), weighting), guard)
     refuse_second_loss(model, loss)
     flat = flat_model_of(model, loss)
     scored = {"test": test, "validation": validation, "heldout": scoring.heldout}

@@ -1,0 +1,30 @@
+"""One hostile client of ten costs at most two points: benchmarks/attacks.py makes the table of docs/trust.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from attacks import ATTACKS, METHODS, accuracy
+
+GUARD = "NormLimit()"
+POINTS = 2.0
+
+
+def test_a_delta_a_million_times_too_long_is_harmless():
+    honest = accuracy("fedavg(step=0.1)", "Open()", "none", seed=0, rounds=10)
+    taken = accuracy("fedavg(step=0.1)", "Open()", "x 1e6", seed=0, rounds=10)
+    guarded = accuracy("fedavg(step=0.1)", GUARD, "x 1e6", seed=0, rounds=10)
+    assert taken < honest - 10
+    assert guarded > honest - POINTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [attack for attack in ATTACKS if attack != "none"])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_attacker_of_ten_costs_at_most_two_points(method, attack):
+    honest = accuracy(method, "Open()", "none", seed=0, rounds=30)
+    assert accuracy(method, GUARD, attack, seed=0, rounds=30) > honest - POINTS
