@@ -13,7 +13,7 @@ WITH_EXTRAS := tests/front/test_brought_extras.py tests/front/test_trackers.py t
 # The tests whose outcome hangs on floating-point numbers.
 NUMERICAL := tests/execute tests/models tests/oracles tests/reference tests/steps tests/theorems tests/zoo
 
-.PHONY: demo test test-cpus test-ray test-flower test-extras lint slow docs package clean
+.PHONY: demo test test-cpus test-ray test-flower deploy-demo test-extras lint slow docs package clean
 
 demo: $(STAMP)
 	$(BIN)/fedstep demo
@@ -37,7 +37,12 @@ test-flower: .venv-flower/.installed
 	$(OWN_PYTEST) .venv-flower/bin/python -m pytest --timeout 300 --durations=5 tests/flower
 
 test-ray: .venv-ray/.installed
-	$(OWN_PYTEST) .venv-ray/bin/python -m pytest --timeout 300 --durations=5 tests/ray
+	$(OWN_PYTEST) .venv-ray/bin/python -m pytest --timeout 300 --durations=5 tests/cluster
+
+# SuperLink with TLS, four SuperNodes with keys on loopback, and what goes wrong in real deployments.
+deploy-demo: .venv-flower/.installed
+	.venv-flower/bin/python -m pip install -qq --disable-pip-version-check $(TORCH) scikit-learn
+	.venv-flower/bin/python examples/flower-app/deploy.py
 
 .venv-flower/.installed: EXTRA := flwr[simulation]>=1.38,<2
 .venv-ray/.installed: EXTRA := ray>=2.52

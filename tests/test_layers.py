@@ -43,7 +43,7 @@ EXTRAS = {
     "pyarrow": "analysis/export.py",
     "flwr_datasets": "data/hub.py",
     "flwr": "flower",
-    "ray": ("execute/ray.py", "study/cluster.py"),
+    "ray": "execute/ray_session.py",
 }
 MACHINE = {"os", "time", "logging", "random", "numpy", "pathlib", "sys", "io"}
 FILES = sorted(p for p in SRC.rglob("*.py") if p != SRC / "__init__.py")

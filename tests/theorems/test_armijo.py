@@ -31,7 +31,7 @@ from fedstep.local.solver import LocalSolver
 from fedstep.models.function import FunctionModel
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Grow, Keep, Reset, Restart
-from fedstep.steps.rule import Outcome, Phi, Ray, StepRule
+from fedstep.steps.rule import ObjectiveAlongLine, Outcome, Phi, StepRule
 from fedstep.steps.search import LineSearch
 
 EPS = float(np.finfo(np.float64).eps)
@@ -286,7 +286,7 @@ class Spy:
     def norm_sq(self, g: Tensor) -> Tensor:
         return norm_sq(g)
 
-    def along(self, x: Tensor, d: Tensor) -> Ray:
+    def along(self, x: Tensor, d: Tensor) -> ObjectiveAlongLine:
         ray = self.phi.along(x, d)
 
         def spied(eta: Tensor, rows: Tensor | None) -> Tensor:

@@ -43,6 +43,13 @@ def register(commands: Any) -> None:
             help="processes (default: 1); the results are the same",
         )
     run.add_argument(
+        "--ray",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help="do the runs on a Ray cluster (extra `ray`); without an address on this machine",
+    )
+    run.add_argument(
         "--profile",
         action="store_true",
         help="measure where the time of the runs goes, and show it",
@@ -84,7 +91,15 @@ def run_study(options: argparse.Namespace) -> None:
     specs = {label: choice.spec for label, choice in choices.items()}
     jobs = study.runs(specs)
     labels = [method.label for method in study.methods] * len(study.seeds)
-    run_all(jobs, labels, home, options.data, options.workers, options.profile)
+    run_all(
+        jobs,
+        labels,
+        home,
+        options.data,
+        options.workers,
+        options.profile,
+        options.ray,
+    )
     note_labels(study, home, options.data)
     profiles = None
     if options.profile:

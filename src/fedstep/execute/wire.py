@@ -78,19 +78,24 @@ def receive(pipe: Connection) -> Message:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        # exactly Tensor: an nn.Parameter has its own way, which ends here with the tensor inside it
-        if type(value) is not Tensor:
-            return NotImplemented
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        shape = tuple(value.shape)
-        if flat.numel() == 0:
-            return _tensor, (b"", value.dtype, shape)
-        # as bytes, because bfloat16 has no numpy form; Any, because numpy's types do not say that
-        # it has a buffer
-        data: Any = flat.view(torch.uint8).numpy()
-        if data.nbytes < SMALL:
-            return _tensor, (data.tobytes(), value.dtype, shape)
-        return _tensor, (pickle.PickleBuffer(data), value.dtype, shape)
+        return reduce_tensor(value)
+
+
+def reduce_tensor(value: Any) -> Any:
+    """How a pickler is to write a tensor; NotImplemented for everything else."""
+    # exactly Tensor: an nn.Parameter has its own way, which ends here with the tensor inside it
+    if type(value) is not Tensor:
+        return NotImplemented
+    flat = value.detach().cpu().contiguous().reshape(-1)
+    shape = tuple(value.shape)
+    if flat.numel() == 0:
+        return _tensor, (b"", value.dtype, shape)
+    # as bytes, because bfloat16 has no numpy form; Any, because numpy's types do not say that it
+    # has a buffer
+    data: Any = flat.view(torch.uint8).numpy()
+    if data.nbytes < SMALL:
+        return _tensor, (data.tobytes(), value.dtype, shape)
+    return _tensor, (pickle.PickleBuffer(data), value.dtype, shape)
 
 
 def _tensor(
@@ -98,7 +103,8 @@ def _tensor(
     dtype: torch.dtype,
     shape: tuple[int, ...],
 ) -> Tensor:
-    if not data:
+    # by length: the truth value of an array of numpy is none
+    if len(data) == 0:
         return torch.empty(shape, dtype=dtype)
     if isinstance(data, bytes):
         data = bytearray(data)  # tensors may be written to, bytes may not

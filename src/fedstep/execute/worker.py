@@ -47,18 +47,19 @@ def serve_pieces(
         try:
             piece: Piece = unpack_message(receive(pipe))
             sent = broadcast.read(piece.round)
-            reply = _work(task, inner, sent, piece)
-            send(pipe, _packed(reply))
+            reply = run_piece(task, inner, sent, piece)
+            send(pipe, packed_reply(reply))
         except (EOFError, OSError):
             return
 
 
-def _work(
+def run_piece(
     task: Task,
     inner: Local,
     sent: Broadcast,
     piece: Piece,
 ) -> WorkerReply:
+    """The jobs of a piece one after another; what a client raises is part of the reply."""
     begun = perf_counter()
     updates: list[Update] = []
     error = None
@@ -91,7 +92,8 @@ def _with_whole_memory(update: Update, memory: State) -> Update:
     return replace(update, memory={**memory, **update.memory})
 
 
-def _packed(reply: WorkerReply) -> Message:
+def packed_reply(reply: WorkerReply) -> Message:
+    """As it travels; an exception that cannot travel goes as its text."""
     if reply.error is None:
         return pack_message(reply)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ def client_app(
     make: Make,
     algorithm: Algorithm | None = None,
     memory: str | Path | None = None,
+    mods: Sequence[Any] = (),
 ) -> ClientApp:
     """A ClientApp for `FedStep`; add your own `@app.evaluate()` to it.
 
@@ -52,13 +53,13 @@ def client_app(
     usual number is `context.node_config["partition-id"]`. algorithm: only where the server has one
     that no text names. memory: a folder of this node for what clients remember between rounds
     (SCAFFOLD, codecs with feedback); without it Flower keeps it, and it ends with the node's
-    process.
+    process. mods: Flower's own, around all that the app does.
     """
     folder = None
     if memory is not None:
         folder = Path(memory)
     settings = ClientSettings(make, algorithm, folder)
-    app = ClientApp()
+    app = ClientApp(mods=list(mods))
     # partials of functions of this module: under Ray the app is pickled with every message
     app.train()(partial(_work, settings=settings))
     app.train("probe")(partial(_work, settings=settings))

@@ -40,7 +40,6 @@ from fedstep.training.arguments import COHORT, algorithm_of, flat_model_of, name
 
 RUN_ID = "run_id.txt"  # in the run's folder: a new start of Flower goes on with the same run
 REPORT = "report.html"
-WHO = 120.0  # seconds that a node has to say which clients it holds
 
 
 class FedStep(Strategy):
@@ -183,7 +182,7 @@ class FedStep(Strategy):
             courier=courier,
             model=model_digest(model),
             clients=self.clients,
-            timeout=min(WHO, self.replies.timeout),
+            timeout=self.replies.timeout,
             patience=self.patience,
         )
         algorithm = self.algorithm.suited(model, registry.gather())

@@ -12,7 +12,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, Scalar, State, Vec, dot, norm_sq, scale
 from fedstep.steps.resets import Grow
-from fedstep.steps.rule import Differentiable, Outcome, Phi, Ray, StepRule
+from fedstep.steps.rule import Differentiable, ObjectiveAlongLine, Outcome, Phi, StepRule
 from fedstep.steps.search import LineSearch
 
 
@@ -106,7 +106,7 @@ class _LinearWhereSteady:
         self,
         x: Vec,
         d: Vec,
-    ) -> Ray:
+    ) -> ObjectiveAlongLine:
         return _SteadyRay(
             self.phi,
             self.f,

@@ -13,7 +13,7 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.vec import NewState, Scalar, State, Vec
 
 
-class Ray(Protocol):
+class ObjectiveAlongLine(Protocol):
     """The function a client descends, along x + eta d."""
 
     def __call__(
@@ -56,7 +56,7 @@ class Phi(Protocol):
         self,
         x: Vec,
         d: Vec,
-    ) -> Ray: ...
+    ) -> ObjectiveAlongLine: ...
 
     def slope(
         self,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.vec import Scalar
-from fedstep.steps.rule import Ray
+from fedstep.steps.rule import ObjectiveAlongLine
 from fedstep.steps.trial import Bracket, Trial
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TrialLoop:
     def __init__(
         self,
         search: LineSearch,
-        ray: Ray,
+        ray: ObjectiveAlongLine,
         first: Trial,
         active: Tensor,
     ) -> None:

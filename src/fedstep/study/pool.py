@@ -46,10 +46,12 @@ def run_all(
     data: Path | None,
     workers: int = 1,
     profile: bool = False,
+    ray: str | None = None,
 ) -> None:
     """Finish every job that is not; a job listed twice is done once.
 
-    The results do not depend on the number of workers.
+    The results do not depend on the number of workers. ray: the address of a cluster that is to do
+    the runs; "local" starts one on this machine.
     """
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
@@ -60,11 +62,23 @@ def run_all(
         profile,
     )
     with RunsBoard(pending.rounds) as board:
+        if ray is not None and pending.runs:
+            _finish_on_cluster(pending, board, ray)
         # a single run has the workers within its rounds
-        if workers == 1 or len(pending.runs) < 2:
+        elif workers == 1 or len(pending.runs) < 2:
             finish_in_turn(pending, board, workers)
         else:
             finish_in_processes(pending, board, workers)
+
+
+def _finish_on_cluster(pending: PendingRuns, board: RunsBoard, address: str) -> None:
+    # here and not above: Ray is an extra
+    try:
+        from fedstep.study.cluster import finish_on_ray
+    except ImportError:
+        raise InputError("--ray: Ray is not installed; pip install 'fedstep[ray]'") from None
+    own = address == "local"
+    finish_on_ray(pending, board, None if own else address)
 
 
 def _unfinished(
@@ -95,7 +109,7 @@ def finish_in_turn(
             workers=workers,
             profile=pending.profile,
         )
-        _show_finished(board, run, notes)
+        show_finished(board, run, notes)
 
 
 def finish_in_processes(
@@ -182,14 +196,15 @@ def _await(
             run = waiting.pop(future)
             # `result` raises here what the run has raised there
             notes = future.result()
-            _show_finished(board, run, notes)
+            show_finished(board, run, notes)
 
 
-def _show_finished(
+def show_finished(
     board: RunsBoard,
     run: PendingRun,
     notes: list[str],
 ) -> None:
+    """Say what there is to say about a run that has ended."""
     for note in notes:
         board.say(note)
     board.done(run.job, run.label)

@@ -1,0 +1,12 @@
+"""These tests need Ray: `make test-ray` has an environment of its own for them."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+# Ray makes its workers polite (nice 15): on a busy machine they would hardly get to run
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+
+if find_spec("ray") is None:
+    collect_ignore_glob = ["test_*.py"]
