@@ -30,7 +30,7 @@ WITH_CODE = [page for page in PAGES if blocks(page, "python") and page not in GI
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     if page == "lora.md":
-        pytest.importorskip("peft")
+        pytest.skip("minutes, and an extra: its notebook is run in the slow group")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
     for code in blocks(page, "python"):
