@@ -6,6 +6,7 @@ Rounds of earlier calls are logged first, so a run that goes on is whole in ever
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -70,7 +71,11 @@ class MLflow(Callback):
 
     def start(self, run: RunStart) -> None:
         self._mlflow = _module("mlflow", "mlflow")
-        self._mlflow.set_tracking_uri(self.uri or Path("mlruns").absolute().as_uri())
+        uri = self.uri or Path("mlruns").absolute().as_uri()
+        if uri.startswith("file:"):
+            # MLflow asks for this word since it prefers a data base, which mlflow-skinny lacks
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        self._mlflow.set_tracking_uri(uri)
         self._mlflow.set_experiment(self.experiment)
         self._mlflow.start_run(run_name=run.name)
         self._mlflow.log_params(plain_settings(run.settings))
