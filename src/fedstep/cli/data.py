@@ -182,11 +182,13 @@ def _directory_text(data: Path | None) -> str:
 
 def _lines(record: DataSet) -> list[str]:
     """What is worth telling of a data set."""
+    # what it is comes first: names of files are for whoever wants it
     lines = [record.what]
     if not record.needs:
         lines.append("no files needed")
     for names in record.needs:
         lines.append(f"{record.folders[0]}/{' or '.join(names)}")
+    # other versions of the same archive
     for folder in record.folders[1:]:
         lines.append(f"or the same in {folder}/")
     if record.hub:
@@ -204,6 +206,7 @@ def _summary(raw: Raw) -> str:
     parts = [counts]
     if raw.heldout is not None:
         parts.append(f"{len(raw.heldout[1]):,} held out")
+    # numbers have as many values as samples: to count them says nothing
     if targets.is_floating_point():
         parts.append("no labels")
     else:
@@ -217,6 +220,7 @@ def _summary(raw: Raw) -> str:
 
 def _availability(record: DataSet, data: Path | None) -> str:
     """Whether a task can be had: from its files, from the cache, or not."""
+    # by names alone: whether the files are good is for `data check`
     missing = record.missing(data)
     if not missing:
         return "yes"

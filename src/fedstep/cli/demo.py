@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
     task = demo.problem(options.data, options.seed)
     terminal.print(_task_line(task), highlight=False)
     board = DemoBoard(terminal, demo.METHODS, options.rounds)
+    # one after another: side by side they would share the processor, and seconds would mean nothing
     fits = []
     with board.live:
         for method in demo.METHODS:
@@ -94,6 +95,7 @@ def _comparison(fits: list[Fit], rounds: int) -> Comparison:
     from fedstep.analysis.compare import common_target, compare_groups
     from fedstep.analysis.results import Group
 
+    # one seed: every method is a group of one run
     runs = [fit.run for fit in fits]
     groups = [Group.alone(run) for run in runs]
     return compare_groups(groups, rounds, common_target(runs))
@@ -126,6 +128,7 @@ class DemoBoard:
     def watcher(self, method: str) -> Callable[[RoundReport], None]:
         def watch(row: RoundReport) -> None:
             self.rows[method] = row
+            # in a file every redrawing would be a new table
             if self.console.is_terminal:
                 self.live.update(self.table(), refresh=True)
 
@@ -196,6 +199,7 @@ def final_table(comparison: Comparison) -> Table:
 
 
 def _cost(value: float) -> str:
+    # a method that never got there has no cost
     if value == inf:
         return "never"
     return f"{value:,.0f}"

@@ -54,6 +54,7 @@ def add_json(command: argparse.ArgumentParser) -> None:
 
 def print_json(value: Any) -> None:
     """The only thing on stdout of a command with --json; what is not finite is null."""
+    # print, not the console: no width of a terminal may break the lines
     print(json.dumps(plain(value), indent=1))
 
 

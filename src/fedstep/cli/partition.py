@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.data.partition import partitioner
     from fedstep.data.tasks import load
 
+    # without a rule: as the data came
     chosen = None
     dealt = "natural clients"
     if options.rule:
@@ -112,6 +113,7 @@ def _write(
     from fedstep.report.page import Page, Section, word_table
     from fedstep.report.render import write_page
 
+    # without --data and --out: the page is the same wherever it was made
     command = f"fedstep partition {options.task} --seed {options.seed}"
     if options.rule:
         command += f" --rule {shlex.quote(options.rule)}"

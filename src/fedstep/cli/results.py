@@ -83,11 +83,13 @@ def run_compare(options: argparse.Namespace) -> None:
     from fedstep.analysis.results import load_results
     from fedstep.report.tables import comparison_notes, markdown, rich_tables
 
+    # one comparison for all three forms: they cannot disagree
     comparison = compare(load_results(options.home), options.target, options.reference)
     if options.json:
         print_json(asdict(comparison))
         return
     if options.markdown:
+        # without colours and line breaks: it is to be pasted
         print(markdown(comparison), end="")
         return
     terminal = console()
@@ -104,6 +106,7 @@ def run_report(options: argparse.Namespace) -> None:
     from fedstep.report.report import write_study_report
 
     results = load_results(options.home)
+    # beside the results, where `fedstep run` leaves its own
     target = options.out or options.home / "report.html"
     page = write_study_report(target, results, _label_maps(options.home))
     terminal = console()
@@ -121,6 +124,7 @@ def _label_maps(home: Path) -> list[Figure]:
     from fedstep.run.files import read_sealed
 
     path = home / "labels.json"
+    # regression has no labels, and old results have none noted
     if not path.exists():
         return []
     labels = read_sealed(path)

@@ -31,6 +31,7 @@ class DamagedCache(InputError):
 
 def home() -> Path:
     """`FEDSTEP_CACHE`, or a folder in the user's cache directory."""
+    # first, so that a test or a study can have a cache of its own
     given = os.environ.get("FEDSTEP_CACHE")
     if given:
         return Path(given)
@@ -55,13 +56,16 @@ def content_key(
     names, sizes and times are not. A gigabyte takes about a second.
     """
     key = hashlib.sha256()
+    # sorted: the order in which a disk lists its files is no content
     for path in sorted(files):
+        # the names too: a training file and a test file may have been exchanged
         key.update(f"{path.relative_to(folder)}\n".encode())
         try:
             with path.open("rb") as file:
                 key.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    # 96 bits: short enough for a file name, and no two data sets meet by chance
     return key.hexdigest()[:24]
 
 
@@ -72,6 +76,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
+        # the same bytes in another shape or type are other samples
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
@@ -96,6 +101,7 @@ def cached(
     tensors = make()
     with suppress(OSError):
         keep(name, tensors)
+        # read back, so that from the first start on it is the mapped file that is used
         return kept(name) or tensors
     return tensors
 
@@ -135,6 +141,7 @@ def keep(
 
     path = place(name)
     path.parent.mkdir(parents=True, exist_ok=True)
+    # with the number of the process: two that start at once write two files
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
     try:

@@ -64,6 +64,7 @@ def cifar10(
     if not there or there != names[: len(there)]:
         missing = next(name for name in names if name not in there)
         raise InputError(_absent(directory, missing))
+    # joined once at the end: adding batch to batch would copy the first one five times
     images = []
     labels = []
     for name in there:
@@ -88,6 +89,7 @@ def cifar100(
     if _either_version(directory, name) is None:
         raise InputError(_absent(directory, name))
     records = _read(directory, name, HUNDRED_LABELS)
+    # the columns stand as in the binary file, the coarse label first
     chosen = 1
     if coarse:
         chosen = 0
@@ -132,6 +134,7 @@ def augment(
     )
     corners = (draws[:, :2] * (2 * padding + 1)).long()
     top, left = corners.unbind(1)
+    # the third draw is there whether it is used or not: crops do not depend on mirroring
     mirrored = draws[:, 2] < 0.5
     rows = top + torch.arange(height)
     forward = torch.arange(width)
@@ -159,6 +162,7 @@ class Images:
         generator: torch.Generator | None,
     ) -> tuple[Tensor, ...]:
         images, *rest = fields
+        # evaluation brings no generator: there nothing may be random
         if self.augment and generator is not None:
             images = augment(images, generator)
         return normalise(images), *rest
@@ -179,6 +183,7 @@ def _either_version(
     directory: str | Path,
     name: str,
 ) -> Path | None:
+    # the binary version first: it is read without looking at any code in the file
     return present(directory, f"{name}.bin") or present(directory, name)
 
 
@@ -217,6 +222,7 @@ def _binary(
     content = read_bytes(path)
     n_labels = len(columns)
     length = n_labels + PIXELS
+    # the only check that a file without a header allows
     if not content or len(content) % length:
         raise InputError(
             f"{path} has {len(content)} bytes, not a multiple of {length}: fetch it again"

@@ -77,6 +77,7 @@ class Federation:
             fields = tuple(torch.cat(column) for column in zip(*each, strict=True))
         except (RuntimeError, ValueError) as error:
             raise InputError(f"the clients' arrays do not fit together: {error}") from None
+        # the clients lie one after the other in the joined arrays
         sizes = [len(inputs) for inputs, *_ in each]
         return Federation(fields, Parts.consecutive(sizes))
 

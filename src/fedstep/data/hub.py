@@ -61,6 +61,7 @@ def hub_writers(train: bool = True) -> Users:
             train,
         )
 
+    # all samples are in its train split, whatever it is called
     rows = _load("flwrlabs/femnist", "train")
     writers = _chosen(rows["writer_id"], choose)
     inputs, targets = fields(
@@ -94,6 +95,7 @@ def hub_roles(train: bool = True) -> Users:
             train,
         )
 
+    # the one split that there is
     rows = _load("flwrlabs/shakespeare", "train")
     roles = _chosen(rows["character_id"], choose)
     inputs, targets = fields(
@@ -253,6 +255,7 @@ def _if_both(
     train: bool,
 ) -> Index:
     """One of the two, or nothing where either is empty."""
+    # who has not both is left out of both: the two splits hold the same users
     if len(first) == 0 or len(second) == 0:
         return first[:0]
     if train:
@@ -265,6 +268,7 @@ def _load(
     split: str,
 ) -> Any:
     try:
+        # here and not above: the package is an extra, and slow to import
         hub = import_module("datasets")
     except ModuleNotFoundError:
         raise InputError("the package `datasets` is missing: pip install 'fedstep[hub]'") from None

@@ -33,6 +33,7 @@ def read_idx(
     """
     content = read_bytes(path)
     magic = bytes((0, 0, 8, dims))
+    # 8 stands for unsigned bytes: no data set in use has another type
     if content[:4] != magic:
         begin = content[:4].hex(" ") or "nothing"
         raise InputError(
@@ -121,6 +122,7 @@ def _images_and_labels(
             f"{directory}: {len(images)} images in {image_file.name} "
             f"but {len(labels)} labels in {label_file.name}"
         )
+    # checked as the file numbers them, so that the message shows what is in the file
     last = first + classes - 1
     wrong = (labels < first) | (labels > last)
     if wrong.any():

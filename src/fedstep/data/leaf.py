@@ -21,6 +21,7 @@ PIXELS = 784
 FEMNIST_CLASSES = 62
 WINDOW = 80  # characters of an input
 
+# a table by code point: a million characters are one indexing
 _CODES = np.full(128, UNKNOWN, np.uint8)
 _CODES[[ord(symbol) for symbol in ALPHABET]] = np.arange(UNKNOWN, dtype=np.uint8)
 
@@ -67,6 +68,7 @@ def shakespeare_roles(
     inputs = []
     targets = []
     for role, text in texts.items():
+        # the same rule for both splits, so that a role is in both or in none
         windows = _windows(len(text), train)
         if windows is None:
             continue
@@ -127,6 +129,7 @@ def _all_users(
     targets: dict[str, Tensor] = {}
     for path in listing(directory, ".json"):
         for user in _users_of_file(path, uncounted):
+            # two files of one writer would be two halves of a client, or one half twice
             if user.name in inputs:
                 raise InputError(
                     f"{path}: user {user.name!r} was already in an earlier file: "
@@ -168,6 +171,7 @@ def _users_of_file(
             shard.data.pop(name),
         )
         length = len(user.targets)
+        # a file that was cut and mended by hand shows here
         counted = count in (length, length + uncounted)
         if len(user.inputs) != length or not counted:
             raise InputError(
@@ -227,6 +231,7 @@ def _json_user(
     targets = entry.get("y")
     if not isinstance(inputs, list) or not isinstance(targets, list):
         raise InputError(f"{path}, user {name!r}: lists `x` and `y` are needed")
+    # a client without samples has no loss, and every mean over clients would be NaN
     if not inputs:
         raise InputError(f"{path}, user {name!r} has no samples: leave the user out of the file")
     return _JsonUser(name, inputs, targets)

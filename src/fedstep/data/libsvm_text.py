@@ -41,6 +41,7 @@ def libsvm(
         width,
         dtype=dtype,
     )
+    # one assignment for all values: row after row would take minutes in Python
     places = np.asarray(text.rows, np.int64) * width
     places += np.asarray(text.columns, np.int64) - 1
     inputs.view(-1)[torch.from_numpy(places)] = torch.tensor(text.values, dtype=dtype)
@@ -64,6 +65,7 @@ def _parse(
 ) -> _SparseText:
     text = _SparseText()
     for number, line in enumerate(read_bytes(path).splitlines(), 1):
+        # what follows # is a remark
         words = line.partition(b"#")[0].split()
         if not words:
             continue
@@ -106,6 +108,7 @@ def _add_line(
         text.columns.append(column)
         text.values.append(value)
         last = column
+    # regression data are not for this reader, and a class 0.5 would be made silently
     if not label.is_integer():
         raise _WrongLine(f"label {_shown(words[0])} is not a whole number")
     text.labels.append(label)
@@ -158,6 +161,7 @@ def _class_numbers(
     given: Sequence[float] | None,
 ) -> dict[float, int]:
     """The class of every label value."""
+    # sorted by value: the order of first occurrence would depend on how a file was shuffled
     present = sorted(set(found))
     if given is None:
         return {value: number for number, value in enumerate(present)}

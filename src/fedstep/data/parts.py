@@ -89,6 +89,7 @@ class Parts(Sequence[Tensor]):
         >>> Parts.of([[4, 0], [2], [1, 3]]).only([2])[2].tolist()
         [1, 3]
         """
+        # ascending, as `numbers` must be to be searched
         held = sorted(set(clients))
         chosen = Parts.of([self[client] for client in held], self.note)
         return replace(chosen, numbers=torch.tensor(held, dtype=torch.int64))
@@ -122,6 +123,7 @@ class Parts(Sequence[Tensor]):
     def __getitem__(self, client: slice) -> Parts: ...
 
     def __getitem__(self, client: int | slice) -> Tensor | Parts:
+        # a part of the clients, numbered anew from 0
         if isinstance(client, slice):
             return self._slice(client)
         row = self._row(client)
@@ -202,6 +204,7 @@ def label_counts(
             "label_counts: the labels must be whole numbers from 0, one for each sample"
         )
     dealt = Parts.of(parts)
+    # up to the largest label of all clients, so that the columns mean the same for each
     classes = int(column.max()) + 1
     # client and label as one number: one count serves all clients
     cells = _owners(dealt) * classes + column[dealt.samples.numpy()]

@@ -55,6 +55,7 @@ def plain_pickle(content: bytes) -> Any:
     for step, (operation, argument, _) in enumerate(pickletools.genops(content)):
         if step > STEPS:
             raise NotPlain(f"it takes more than {STEPS:,} steps")
+        # what follows the end is not looked at, as in pickle
         if operation.name == "STOP":
             return _finished(machine.stack[-1])
         if operation.name in CONSTANTS:
@@ -110,6 +111,7 @@ class _Machine:
         place = self.marks.pop()
         if place > len(self.stack):
             raise NotPlain("its stack is out of order")
+        # a slice: the list of a batch is as long as the batch
         values = self.stack[place:]
         del self.stack[place:]
         return values
@@ -150,6 +152,7 @@ class _Machine:
         target = self.stack[-1]
         if not isinstance(target, list):
             raise NotPlain("it appends to something that is no list")
+        # the list itself, which the memo may hold too
         target.extend(values)
 
     def set_item(self, argument: Any) -> None:

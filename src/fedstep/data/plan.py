@@ -38,6 +38,7 @@ class Shuffled:
         round: int,
         client: int,
     ) -> Iterator[Tensor]:
+        # by round and client: who else takes part, and in which order, changes nothing
         g = generator(seed, round, client, "batches")
         while True:
             yield torch.randperm(n, generator=g)
@@ -126,6 +127,7 @@ class Plan:
         total = self.length(n)
         batches: list[Tensor] = []
         passes = self.order(n, seed, round, client)
+        # passes are endless: whole ones are taken until there are enough
         while len(batches) < total:
             batches += torch.split(next(passes), self.batch)
         return batches[:total]

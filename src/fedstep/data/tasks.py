@@ -47,6 +47,7 @@ def load(
     test = raw.test
     if test is not None:
         inputs, targets = test
+        # a sample that was trained on would be scored too well
         new = unseen(inputs, raw.train[0])
         test = inputs[new], targets[new]
         dropped = int((~new).sum())
@@ -80,6 +81,7 @@ def _dealt(
             f"task {name} has no natural clients: "
             "give a partition such as Dirichlet(alpha=0.3, clients=100)"
         )
+    # of the ids, not of the labels as all other rules
     return Natural()(raw.ids, seed)
 
 

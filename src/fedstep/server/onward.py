@@ -45,12 +45,14 @@ class Grafted(ServerRule):
         agg: Aggregate,
         state: State,
     ) -> ServerStep:
+        # counted here and not taken from the server: rounds in which nobody counted teach nothing
         rounds = state["rounds"] + 1
         v = self.beta * state["v"] + (1 - self.beta) * d * d
         root = (v / (1 - self.beta**rounds)).sqrt()
         below = root + self.tau * root.square().mean().sqrt()
         # below is 0 only where no delta has been anything but 0
         u = d / torch.where(below > 0, below, 1.0)
+        # only the direction of u is used: the length is that of d
         length = norm_sq(u).sqrt()
         scale = norm_sq(d).sqrt() / torch.where(length > 0, length, 1.0)
         return ServerStep(
@@ -97,6 +99,7 @@ class Onward(ServerRule):
         state: State,
     ) -> ServerStep:
         inside = self.rule.update(x, d, agg, part(state, "rule"))
+        # before it is lengthened: the next round compares directions only
         move = inside.x - x
         further = state["log"] + self.gain * cosine(d, state["move"])
         further = torch.minimum(further, self._longest(d, agg))

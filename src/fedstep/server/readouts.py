@@ -84,6 +84,7 @@ class Exponential(Readout):
     ) -> Vec:
         if round == 0:
             return new
+        # the first readout was the first iterate: there is no bias to correct
         return self.beta * mean + (1 - self.beta) * new
 
 
@@ -113,6 +114,7 @@ class Tail(Readout):
         place = round - first
         if place <= 0:
             return new
+        # the running mean: no iterate but this one is kept
         return mean + (new - mean) / (place + 1)
 
 
@@ -141,5 +143,6 @@ class Polynomial(Readout):
         round: int,
         horizon: int,
     ) -> Vec:
+        # rounds are counted from 0 here and from 1 in the formula; the first weight is 1
         weight = (self.power + 1) / (self.power + round + 1)
         return mean + weight * (new - mean)

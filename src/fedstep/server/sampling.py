@@ -37,6 +37,7 @@ class Uniform(Sampling):
         round: int,
     ) -> list[int]:
         draw = generator(seed, round, "sample")
+        # all clients are put in order, so that more a round means the same ones and some more
         order = torch.randperm(population, generator=draw)
         # sorted: sums of floating-point numbers depend on their order
         return sorted(int(i) for i in order[:per_round])

@@ -33,6 +33,7 @@ def fine_tune(
     last round has what is left. Nothing of other clients is used any more: no correction, and the
     server takes the client's model as it is.
     """
+    # how the run was made: its plan, model and method, which files do not hold
     recipe = result.recipe
     if recipe is None:
         raise InputError(
@@ -41,11 +42,13 @@ def fine_tune(
         )
     if steps < 1:
         raise InputError(f"steps={steps}: give at least 1")
+    # rounds as long as the run had, so that resets of the search come as often
     local_steps = min(steps, recipe.plan.steps or steps)
     return fit(
         recipe.flat.starting_at(result.x),
         [client],
         alone(recipe.algorithm),
+        # rounded up
         rounds=-(-steps // local_steps),
         per_round=1,
         test=test,
@@ -61,6 +64,7 @@ def alone(algorithm: Algorithm) -> Algorithm:
     """The clients' half of a method: how far and which way they step."""
     return replace(
         algorithm,
+        # of one client there is nothing to average, correct, pack or guard
         server=Step(),
         correction=Correction(),
         readout=Last(),

@@ -24,6 +24,7 @@ def save_result(result: Fit, folder: str | Path) -> Path:
     """Write a result into a new folder and return its path."""
     path = Path(folder)
     with opened(path):
+        # inside the claim: two that save at once cannot both find the folder empty
         if (path / SPEC).exists():
             raise InputError(f"{path}: there is a run already; choose another directory")
         write_sealed(path / SPEC, result.settings)
@@ -54,12 +55,14 @@ def load_result(folder: str | Path, model: nn.Module | None = None) -> Fit:
     mark = read_mark(path)
     if mark is None:
         raise InputError(f"{path}: there is no finished run; the call that makes it goes on")
+    # before anything is read: what is damaged is not believed
     for name in (JOURNAL, MODEL, SERVER):
         check_file(path, mark, name)
     settings = read_sealed(path / SPEC)
     rows = [RoundReport.from_dict(row) for row in Journal(path / JOURNAL).rows()]
     tensors = safetensors.torch.load_file(path / SERVER)
     server = checkpoint.server_from(tensors, mark.rounds, mark.horizon)
+    # the files hold numbers, no architecture: without a module there is nothing to fill
     trained = None
     if model is not None:
         trained = _filled(model, safetensors.torch.load_file(path / MODEL), path)
@@ -83,6 +86,7 @@ def _filled(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> nn.Modu
     try:
         twin.load_state_dict(tensors)
     except RuntimeError as error:
+        # torch lists every tensor: one line of it must do
         reason = str(error).splitlines()[-1].strip()
         raise InputError(
             f"{path / MODEL}: its tensors do not fit {type(model).__name__} ({reason})"

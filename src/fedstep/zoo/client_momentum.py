@@ -28,6 +28,7 @@ def fedcm(
     Paper: Xu et al., FedCM: Federated Learning with Client-level Momentum, 2021.
     Special case: alpha 1 is FedAvg.
     """
+    # alpha of the step is the gradient's; the correction adds the rest
     plain = fedavg(alpha * step, server_step)
     return replace(plain, correction=ClientMomentum(alpha))
 
@@ -50,6 +51,7 @@ def local_adamw(
     Special case: one client and one round: AdamW.
     """
     direction = Preconditioned(Adam(beta2, beta), eps)
+    # decoupled: the decay is no part of the gradient that the moments see
     move = Decayed(rate=step, weight=weight_decay)
     client = LocalSolver(
         Constant(step),

@@ -16,6 +16,7 @@ def fedcams(
     beta2: float = 0.99,
     eps: float = 1e-8,
     floor: bool = True,
+    # a bit a coordinate; what it loses is sent later
     compressor: Codec = ScaledSign(),
 ) -> Algorithm:
     """FedAMS whose clients send compressed deltas and keep what was left out.

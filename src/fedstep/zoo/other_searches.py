@@ -40,6 +40,7 @@ def fedponos(
     2023.
     Special case: xi 0 and a constant first guess: FedSLS.
     """
+    # the guess shrinks with the cuts of the searches before it, which the reset remembers
     guess = PolyakGuess(c_polyak, lower, min_step, remember)
     search = LineSearch(
         Armijo(c), guess, ZhangHager(xi), max_step=max_step, shrink=shrink, carry=carry
@@ -73,10 +74,12 @@ def fedsalsa(
     search = LineSearch(
         Armijo(c),
         Grow(grow, per=1),
+        # both sides of the test are running means: one batch decides little
         Smoothed(beta),
         max_step=max_step,
         shrink=shrink,
         carry=carry,
+        # a search costs trials; steps that settle need few
         cadence=Settled(rarest),
     )
     return Algorithm(LocalSolver(search), Step(server_step))

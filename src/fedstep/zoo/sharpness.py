@@ -60,4 +60,5 @@ def fedspeed(
 
 
 def _uphill(algorithm: Algorithm, rho: float) -> Algorithm:
+    # the oracle alone: which function is descended, and how far, stays as it was
     return replace(algorithm, local=replace(algorithm.local, oracle=Sharpness(rho)))

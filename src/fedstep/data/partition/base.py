@@ -55,6 +55,7 @@ def check_count(
     value: int,
 ) -> None:
     """Refuse a setting that is not a whole number from 1."""
+    # 3.0 is refused too: a rule of a study file that says so was not meant
     if not isinstance(value, int) or value < 1:
         raise InputError(f"{rule}: {name} must be a whole number, 1 or more")
 
@@ -82,6 +83,7 @@ def column(labels: ArrayLike) -> NDArray[Any]:
 
 def by_class(labels: ArrayLike) -> Parts:
     """The samples of each class that occurs, ascending."""
+    # ids may be any sortable thing, strings too
     classes, places = np.unique(column(labels), return_inverse=True)
     return Parts.grouped(places, len(classes))
 

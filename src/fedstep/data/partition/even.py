@@ -27,6 +27,7 @@ class Iid:
     ) -> Parts:
         total = len(column(labels))
         share(self, self.clients, total)
+        # one permutation and one cut: every partition into equal parts is as likely
         order = random(seed, "iid").permutation(total)
         return Parts.of(np.array_split(order, self.clients))
 
@@ -55,6 +56,7 @@ class Shards:
         count = self.clients * self.per_client
         share(self, count, len(order))
         shards = np.array_split(order, count)
+        # shards are dealt, not drawn: none goes to two clients
         numbers = random(seed, "shards").permutation(count)
         parts = []
         for hand in numbers.reshape(self.clients, -1):

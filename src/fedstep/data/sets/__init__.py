@@ -20,6 +20,7 @@ __all__ = ["DataSet", "data_set", "data_sets"]
 def data_sets() -> dict[str, DataSet]:
     """All records by name: those that need files first."""
     found = {}
+    # by the folder: a list of names would be a second place to edit
     for module in iter_modules(__path__):
         contents = vars(import_module(f"{__name__}.{module.name}"))
         for value in contents.values():

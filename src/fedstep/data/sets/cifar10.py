@@ -58,7 +58,9 @@ CIFAR10 = FromFiles(
         "truck",
     ),
     transform=colour_images,
+    # as the archives unpack
     folders=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    # the other four batches are read where they are there
     needs=(("data_batch_1.bin", "data_batch_1"), ("test_batch.bin", "test_batch")),
     read_split=_read,
     hub=HUB,

@@ -26,6 +26,7 @@ def _fetch(train: bool) -> Samples:
 FEMNIST = FromFiles(
     name="femnist",
     what="handwritten characters by writer (LEAF)",
+    # in the order of LEAF's numbers
     labels=digits + ascii_uppercase + ascii_lowercase,
     folders=("femnist",),
     needs=(("train/*.json",), ("test/*.json",)),

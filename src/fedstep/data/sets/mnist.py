@@ -34,6 +34,7 @@ def _fetch(train: bool) -> Samples:
 MNIST = FromFiles(
     name="mnist",
     what="handwritten digits, 28 x 28",
+    # Fashion-MNIST and KMNIST have the same files: a folder of theirs is read the same way
     folders=("mnist",),
     needs=(
         ("train-images-idx3-ubyte",),

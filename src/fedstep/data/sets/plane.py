@@ -13,6 +13,7 @@ def _make() -> Raw:
     right_sides = torch.tensor([3.0, 3.0], dtype=torch.float64)
     return Raw(
         train=(coefficients, right_sides),
+        # two equations have a solution and nothing to generalise to
         test=None,
         ids=torch.arange(2),
     )

@@ -160,6 +160,7 @@ class FromFiles(DataSet):
     def read_files(self, data: Path | None) -> Raw:
         """From the files; tensors of an earlier time are taken where the files are the same."""
         folder = self._folder(data)
+        # one key for all splits: the files are read through once
         key = content_key(folder, _files(folder))
         splits = {}
         for split in SPLITS:
@@ -181,6 +182,7 @@ class FromFiles(DataSet):
     def fetch_and_keep(self) -> Raw:
         """Download it and keep it in the cache, for `read` to find where there are no files."""
         assert self.fetch is not None, "a record names `hub` and `fetch`, or neither"
+        # both before either is kept: half a data set would look like a whole one
         train = self.fetch(True)
         test = self.fetch(False)
         try:
@@ -238,6 +240,7 @@ class FromFiles(DataSet):
     def _folder(self, data: Path | None) -> Path:
         """The first of the folders that is not empty."""
         root = directory(data)
+        # an empty folder is what a failed download leaves
         for name in self.folders:
             folder = root / name
             if folder.is_dir() and any(folder.iterdir()):
@@ -281,9 +284,11 @@ class Changed(DataSet):
 
 def directory(given: str | Path | None = None) -> Path:
     """The folder of the data sets: what was given, or FEDSTEP_DATA."""
+    # what is said on the command line goes before what was set long ago
     chosen = given or os.environ.get("FEDSTEP_DATA")
     if not chosen:
         raise Absent(f"no data directory: give --data DIRECTORY or set FEDSTEP_DATA ({LIST})")
+    # mistyped, and so not Absent: a copy of the hub must not be taken instead
     if not Path(chosen).is_dir():
         raise InputError(f"{chosen} is not a directory: give --data DIRECTORY or set FEDSTEP_DATA")
     return Path(chosen)

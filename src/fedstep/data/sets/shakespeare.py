@@ -27,6 +27,7 @@ SHAKESPEARE = FromFiles(
     name="shakespeare",
     what="the next character, by speaking role (LEAF)",
     labels=symbol_names(),
+    # `shakespeare/roles.json`, the plays themselves, may lie beside it
     folders=("shakespeare/leaf",),
     needs=(("train/*.json",), ("test/*.json",)),
     read_split=_read,
