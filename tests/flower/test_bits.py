@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from apps import make, make_several, strategy
-from fakes import SIZES, same, simulated
+from fakes import PLAN, SEED, SIZES, clients, model, same, simulated
 
-from fedstep.flower import LocalGrid, client_app
+from fedstep import fit
+from fedstep.execute import Sequential
+from fedstep.flower import FedStep, LocalGrid, client_app
 from fedstep.spec import methods
 
 
@@ -24,6 +26,16 @@ def test_every_method_has_the_bits_and_rows_of_one_process(method):
     assert rows_of(run) == rows
     flat = torch.cat([value.reshape(-1) for value in result.arrays.to_torch_state_dict().values()])
     assert torch.equal(flat, server.readout)
+
+
+@pytest.mark.parametrize("method", ["fedexpsls", "scaffold"])
+def test_the_bits_and_settings_are_those_of_fit(method):
+    settings = dict(per_round=4, seed=SEED, batch=PLAN.batch, local_steps=PLAN.steps)
+    alone = fit(model().module, clients(), method, 3, executor=Sequential(), **settings)
+    run = FedStep(method, model().module, fraction_evaluate=0.0, patience=0.0, **settings)
+    run.start(LocalGrid(client_app(make), len(SIZES)), num_rounds=3)
+    assert torch.equal(run.server.readout, alone.x)
+    assert [row.clipped for row in run.rows] == [row.clipped for row in alone.rows]
 
 
 @pytest.mark.parametrize("method", ["fedexpsls", "scaffold", "fedlin", "fedcams"])

@@ -36,7 +36,16 @@ from fedstep.report.report import write_report
 from fedstep.run.driver import RunFolder, opened
 from fedstep.run.history import Run
 from fedstep.run.record import RoundReport
-from fedstep.training.arguments import COHORT, algorithm_of, flat_model_of, name_of, plan_of
+from fedstep.server.guards import Guard
+from fedstep.training.arguments import (
+    COHORT,
+    algorithm_of,
+    flat_model_of,
+    guarded,
+    name_of,
+    plan_of,
+    weighted,
+)
 
 RUN_ID = "run_id.txt"  # in the run's folder: a new start of Flower goes on with the same run
 REPORT = "report.html"
@@ -51,7 +60,7 @@ class FedStep(Strategy):
 
     algorithm: a name or spec, or an Algorithm (then the clients are given it too). clients: how
     many there are in all, 0 to clients - 1; without it as many as answer at the start. per_round,
-    batch, local_steps, local_epochs, seed: as in `fit`. timeout: seconds a node has for a round.
+    batch, local_steps, local_epochs, weighting, guard, seed: as in `fit`. timeout: seconds a node has for a round.
     quorum: the part of a cohort that must answer usefully; the round is asked for three times, then
     the run stops and can be resumed. patience: seconds that all clients have to appear. out: a
     folder; a run that was killed goes on from there, a finished one is read back. trace=False: no
@@ -70,6 +79,8 @@ class FedStep(Strategy):
         batch: int = 50,
         local_steps: int | None = None,
         local_epochs: int | None = None,
+        weighting: Any = None,
+        guard: Guard | bool = True,
         timeout: float = 3600.0,
         quorum: float = 0.5,
         patience: float = 300.0,
@@ -79,7 +90,7 @@ class FedStep(Strategy):
         fraction_evaluate: float = 1.0,
     ) -> None:
         self.name = name_of(algorithm)
-        self.algorithm = algorithm_of(algorithm)
+        self.algorithm = guarded(weighted(algorithm_of(algorithm), weighting), guard)
         self.method = ""
         if isinstance(algorithm, str):
             self.method = algorithm
