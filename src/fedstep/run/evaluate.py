@@ -107,6 +107,21 @@ def usual_metrics(
     return ()
 
 
+def number_of_outputs(model: FlatModel, fields: tuple[Tensor, ...]) -> int | None:
+    """How many classes a model tells apart, from a pass over the first sample; None: unknown."""
+    *inputs, targets = (field[:1] for field in fields)
+    # with label 0, which every model has an output for
+    sample = (*inputs, torch.zeros_like(targets))
+    try:
+        outcome = next(_passes(model.evaluating(), model.init(), sample, None, chunk=1))
+    except Exception:
+        # any error of the user's code: the run meets it again and says where
+        return None
+    if outcome.predictions is None or outcome.predictions.dim() != 2:
+        return None
+    return outcome.predictions.shape[1]
+
+
 def loss_over_clients(
     model: FlatModel,
     x: Vec,

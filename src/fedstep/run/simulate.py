@@ -26,6 +26,7 @@ from fedstep.run.client_scores import (
     spread_columns,
 )
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
+from fedstep.run.labels import check_labels
 from fedstep.run.metrics.base import Metric
 from fedstep.run.record import RoundReport, Scores, report
 from fedstep.run.rounds import (
@@ -64,6 +65,8 @@ class Simulation:
             )
         if self.every < 1:
             raise InputError(f"every={self.every}: evaluate every 1 or more rounds")
+        scored = {"test": self.test, "validation": self.validation, "heldout": self.heldout}
+        check_labels(self.task, scored)
 
     @cached_property
     def measured(self) -> tuple[Metric, ...]:
