@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedstep.algorithm import Algorithm, Broadcast
@@ -76,11 +76,7 @@ class WorkOrder:
 def broadcast_tensors(sent: Broadcast) -> dict[str, WireTensor]:
     """What every node is sent; the guard's state is the server's and stays there."""
     shared = SharedState.of(sent.shared)
-    without_guard = SharedState(
-        correction=shared.correction,
-        step=shared.step,
-        move=shared.move,
-    )
+    without_guard = replace(shared, guard={})
     state = {"x": sent.x, **prefixed("shared.", without_guard.flat())}
     return {name: to_wire(value) for name, value in state.items()}
 
