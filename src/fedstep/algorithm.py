@@ -25,7 +25,6 @@ from fedstep.core.types import Context, Forward, LiveBatch, TargetKind
 from fedstep.core.vec import NewState, State, Vec, finite, lift
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
-from fedstep.local.trace import Trace
 from fedstep.messages import Broadcast, LocalRound, Reply, Server, Update
 from fedstep.server.codecs import Codec, Plain
 from fedstep.server.guards import Guard, Open
@@ -137,7 +136,9 @@ class Algorithm:
         x = forward.leave(run.x)
         finished = self.correction.finish(ctx, x, run.trace)
         # the delta as it was learnt decides, not as the codec sends it: a codec may hide a NaN
-        sane = _sane(finished.delta, finished.message, run.trace)
+        # and a client of whose samples none counts has learnt nothing
+        learnt_anything = run.trace.sane & (samples > 0)
+        sane = _sane(finished.delta, finished.message, learnt_anything)
 
         delta, codec_memory = self.codec(finished.delta, ctx.memory.codec)
         learnt = ClientMemory(
@@ -153,9 +154,9 @@ class Algorithm:
             },
         )
         return LocalRound(
-            reply=Reply(delta, message.flat(), samples, run.trace.sane),
+            reply=Reply(delta, message.flat(), samples, learnt_anything),
             memory=_unless_spoilt(sane, learnt.flat(), memory),
-            trace=run.trace,
+            trace=run.trace.without_losses(samples == 0),
         )
 
     def count(self, reply: Reply, sent: Broadcast) -> Aggregate:
@@ -288,9 +289,9 @@ def _without(withheld: frozenset[str], state: State) -> NewState:
     return {name: value for name, value in state.items() if name not in withheld}
 
 
-def _sane(delta: Vec, message: State, trace: Trace) -> Tensor:
+def _sane(delta: Vec, message: State, learnt_anything: Tensor) -> Tensor:
     """Whether a client learnt anything, and all that it learnt is finite."""
-    sane = finite(delta) & trace.sane
+    sane = finite(delta) & learnt_anything
     for value in message.values():
         sane = sane & finite(value.reshape(*sane.shape, -1))
     return sane

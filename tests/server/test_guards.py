@@ -170,3 +170,11 @@ def test_a_guard_is_a_slot_of_every_method():
     assert build("fedsls(guard=NormLimit(factor=3.0))").guard == NormLimit(3.0)
     with pytest.raises(InputError, match="guard"):
         replace(zoo.fedavg(), guard=NormLimit)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_an_update_that_is_not_finite_is_rejected_and_not_measured(bad):
+    result = settled([1.0, 1.0, 1.0, 1.0, 1.0, bad], NormLimit())
+    assert (result.aggregate.clients, result.aggregate.rejected) == (5, 1)
+    assert float(result.aggregate.delta) == 5.0
+    assert 2.0 <= float(result.state["limit"]) <= 2.0 * 2 ** (1 / 8)

@@ -99,7 +99,7 @@ class Cohort(Local):
                 memory=memory,
                 model=model,
                 batches=batches,
-                samples=samples,
+                samples=task.samples(clients),
                 probe=probe,
             )
 

@@ -38,7 +38,7 @@ class Sequential(Local):
                 memory={name: value[0] for name, value in memory.items()},
                 model=task.model,
                 batches=_batches(task, sent, client, probe),
-                samples=torch.tensor(task.federation.size(client)),
+                samples=task.samples(clients)[0],
                 probe=probe,
             )
         # one client has no axis of clients, a job has

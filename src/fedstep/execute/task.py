@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -60,6 +61,20 @@ class Task:
         share = torch.tensor(1.0)
         seed = torch.tensor(self.step_seed(client=0, round=0, step=0))
         return self.gather(index, share, seed, mask=None, like=self.model.init())
+
+    def samples(self, clients: Sequence[int]) -> Tensor:
+        """How many samples each client has with a target that counts: 0 where none does."""
+        sizes = torch.tensor([self.federation.size(client) for client in clients])
+        if not self.model.ignores_targets:
+            return sizes
+        targets = self.federation.fields[-1]
+        for row, client in enumerate(clients):
+            batch = Batch((targets[self.federation.parts[client]],), sizes[row], sizes[row])
+            counted = self.model.counted(batch)
+            # a lazy pool has numbers of samples in the place of targets: none of them is ignored
+            if counted is not None:
+                sizes[row] = counted.reshape(len(counted), -1).any(1).sum()
+        return sizes
 
     def batches(
         self,

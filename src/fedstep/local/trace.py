@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 
 import torch
 from torch import Tensor
@@ -122,6 +123,12 @@ class Trace:
         finite = self.live & torch.isfinite(self.losses)
         idle = ~self.live.any(-1)
         return finite.any(-1) | idle
+
+    def without_losses(self, clients: Tensor) -> Trace:
+        """Without the losses of these clients, which are means of nothing; steps are counted."""
+        if not bool(clients.any()):
+            return self
+        return replace(self, losses=self.losses.masked_fill(clients.unsqueeze(-1), nan))
 
     @property
     def total_forwards(self) -> int:

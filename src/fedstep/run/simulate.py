@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -113,7 +114,11 @@ class Simulation:
             work=partial(self._work, store=store),
             charge=partial(self.task.profiler.charge, "aggregation"),
         )
+        told = False
         for done in done_rounds:
+            if done.result.total.clients == 0 and not told:
+                told = True
+                _tell_that_nobody_counted(done)
             yield done.server, self._report(done, model, until)
 
     def new_store(self, folder: Path) -> Store:
@@ -216,6 +221,16 @@ class Simulation:
             self.task.federation.transform,
             metrics=self.measured,
         )
+
+
+def _tell_that_nobody_counted(done: RoundDone) -> None:
+    """A run may go on like this to its last round, and nothing but a column would say so."""
+    warnings.warn(
+        f"round {done.server.round}: all {done.result.total.rejected} clients were rejected, the "
+        "model stays as it is: their updates are not finite, or none of their targets counts; "
+        "scale the inputs, or lower the step",
+        stacklevel=3,
+    )
 
 
 def _same_point(server: Server) -> bool:

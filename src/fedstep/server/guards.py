@@ -148,7 +148,8 @@ def _without_spread(agg: Aggregate) -> Aggregate:
 def _bin(norms: Tensor) -> Tensor:
     """The number of the bin that each norm lies in; 0 holds zero and all that is too small."""
     place = torch.floor(norms.double().log2() * BINS_AN_OCTAVE) + BINS // 2
-    return place.clamp(0, BINS - 1).long()
+    # an update that is not finite is rejected later, and its bin does not count: it must be one
+    return place.nan_to_num(nan=0.0).clamp(0, BINS - 1).long()
 
 
 def _one_hot(norms: Tensor) -> Tensor:

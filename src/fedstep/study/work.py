@@ -30,7 +30,7 @@ from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.folder import check_finished
 from fedstep.run.guarded import usually_guarded
-from fedstep.run.identity import federation_digest
+from fedstep.run.identity import federation_digest, tensors_digest
 from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
@@ -279,6 +279,7 @@ def _manifest(
         "digest": run.digest,  # of setting, method and seed
         "partition": split.digest,
         "data": dealt.data_digest,
+        "test": _digest(made.test),
         "cut": made.executor.cut,
     }
     about = {
@@ -293,6 +294,12 @@ def _manifest(
         "metrics": [asdict(metric.info) for metric in made.measured],
     }
     return identity, about
+
+
+def _digest(fields: tuple[Tensor, ...] | None) -> str | None:
+    if fields is None:
+        return None
+    return tensors_digest(fields)
 
 
 def _count(fields: tuple[Tensor, ...] | None) -> int:
