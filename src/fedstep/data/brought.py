@@ -193,7 +193,11 @@ def read_into_memory(brought: Brought, reading: Reading) -> tuple[Tensor, ...]:
     if reading.columns is not None:
         names = reading.columns.names
     if brought.named is not None:
-        return batch_fields(brought.named, names, len(NamedArrays(brought.named)))
+        return batch_fields(
+            brought.named,
+            names,
+            len(NamedArrays(brought.named)),
+        )
     count = len(brought.samples)
     samples: list[Any] = []
 

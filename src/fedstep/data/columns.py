@@ -47,10 +47,24 @@ def choose_columns(
     for name in fitting:
         if is_text(batch[name]):
             raise InputError(f"{what}: column {name!r} is text: encode (tokenize) it first")
-    if not by_name and accepted is not None and len(fitting) > max(1, len(accepted)):
+    if not by_name and accepted is not None:
+        _check_number(fitting, accepted, what)
+    left_out = [name for name in inputs if name not in fitting]
+    return Columns(
+        (*fitting, target),
+        by_name,
+        tuple(left_out),
+    )
+
+
+def _check_number(
+    fitting: Sequence[str],
+    accepted: Sequence[str],
+    what: str,
+) -> None:
+    # one column more than parameters would be dropped, or taken for another
+    if len(fitting) > max(1, len(accepted)):
         raise InputError(
             f"{what}: columns {', '.join(fitting)} do not fit forward({', '.join(accepted)}): "
             "name the columns after its parameters, or leave some out"
         )
-    left_out = [name for name in inputs if name not in fitting]
-    return Columns((*fitting, target), by_name, tuple(left_out))

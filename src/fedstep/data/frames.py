@@ -46,7 +46,13 @@ def clients_from(
     columns = _columns_of(table)
     for name in (client, target, *(inputs or ())):
         if name not in columns:
-            raise InputError(unknown("column", name, list(columns)))
+            raise InputError(
+                unknown(
+                    "column",
+                    name,
+                    list(columns),
+                )
+            )
     if inputs is None:
         inputs = [name for name in columns if name not in (client, target)]
     if not inputs:
@@ -129,7 +135,10 @@ def _parsed(texts: list[str]) -> Array:
     return np.array(texts)
 
 
-def _no_gaps(column: Array, name: str) -> Array:
+def _no_gaps(
+    column: Array,
+    name: str,
+) -> Array:
     """The column; refused where a value is missing."""
     gaps = 0
     if column.dtype.kind == "f":
@@ -145,7 +154,10 @@ def _no_gaps(column: Array, name: str) -> Array:
     return column
 
 
-def _input_column(column: Array, name: str) -> CastColumn:
+def _input_column(
+    column: Array,
+    name: str,
+) -> CastColumn:
     if column.dtype.kind == "O":
         column = _numbers_of_objects(column)
     whole = _no_gaps(column, name)
@@ -157,18 +169,33 @@ def _input_column(column: Array, name: str) -> CastColumn:
     return CastColumn(name, values, str(whole.dtype))
 
 
-def _target_column(column: Array, name: str) -> CastColumn:
+def _target_column(
+    column: Array,
+    name: str,
+) -> CastColumn:
     if column.dtype.kind == "O":
         column = _numbers_of_objects(column)
     whole = _no_gaps(column, name)
     before = str(whole.dtype)
     if whole.dtype.kind in "biu":
-        return CastColumn(name, torch.from_numpy(whole.astype(np.int64)), before)
+        return CastColumn(
+            name,
+            torch.from_numpy(whole.astype(np.int64)),
+            before,
+        )
     if whole.dtype.kind == "f":
-        return CastColumn(name, torch.from_numpy(whole.astype(np.float32)), before)
+        return CastColumn(
+            name,
+            torch.from_numpy(whole.astype(np.float32)),
+            before,
+        )
     classes, numbers = np.unique(whole.astype(str), return_inverse=True)
     shown = ", ".join(classes[:SHOWN])
-    return CastColumn(name, torch.from_numpy(numbers.astype(np.int64)), f"classes {shown}")
+    return CastColumn(
+        name,
+        torch.from_numpy(numbers.astype(np.int64)),
+        f"classes {shown}",
+    )
 
 
 def _numbers_of_objects(column: Array) -> Array:

@@ -58,7 +58,11 @@ class ScoredSet:
     dealt: bool  # every client has its own
 
     @staticmethod
-    def of(name: str, given: Any, collate: Collate | None) -> ScoredSet:
+    def of(
+        name: str,
+        given: Any,
+        collate: Collate | None,
+    ) -> ScoredSet:
         if isinstance(given, Federation):
             sets = []
             for i, part in enumerate(given.parts):
@@ -69,7 +73,11 @@ class ScoredSet:
         if collate is None and _is_one_a_client(given):
             brought = [Brought.of(one, f"{name}, client {i}") for i, one in enumerate(given)]
             return ScoredSet(name, tuple(brought), True)
-        return ScoredSet(name, (Brought.of(given, name),), False)
+        return ScoredSet(
+            name,
+            (Brought.of(given, name),),
+            False,
+        )
 
 
 def gather(
@@ -82,7 +90,15 @@ def gather(
 
     accepted: the parameters of the model's `forward`, which named columns are held against.
     """
-    given = [ScoredSet.of(name, data, collate) for name, data in scored.items() if data is not None]
+    given = [
+        ScoredSet.of(
+            name,
+            data,
+            collate,
+        )
+        for name, data in scored.items()
+        if data is not None
+    ]
     if isinstance(clients, Federation):
         return _beside_a_federation(clients, given, collate)
     trained = client_list(clients)
@@ -100,7 +116,10 @@ def gather(
     return _by_number(trained, given, everything, reading)
 
 
-def cast_to(gathered: Gathered, dtype: torch.dtype) -> Gathered:
+def cast_to(
+    gathered: Gathered,
+    dtype: torch.dtype,
+) -> Gathered:
     """The same with all real numbers of one type; a note says what was cast."""
     federation = gathered.federation
     if federation.transform is not None:
@@ -131,7 +150,11 @@ def _in_memory(
     for one in given:
         fields = [read_into_memory(brought, reading) for brought in one.sets]
         whole = joined(fields, names)
-        scored[one.name] = _scored(one, whole.fields, whole.parts)
+        scored[one.name] = _scored(
+            one,
+            whole.fields,
+            whole.parts,
+        )
     return Gathered(federation, scored)
 
 
@@ -161,7 +184,11 @@ def _by_number(
         own = numbers[first : first + len(one.sets)]
         first += len(one.sets)
         parts = Parts.consecutive([len(part) for part in own])
-        scored[one.name] = _scored(one, (torch.cat(own),), parts)
+        scored[one.name] = _scored(
+            one,
+            (torch.cat(own),),
+            parts,
+        )
     return Gathered(federation, scored)
 
 
@@ -172,22 +199,39 @@ def _beside_a_federation(
 ) -> Gathered:
     if collate is not None:
         raise InputError("collate with a Federation: its samples are arrays already; leave it out")
-    reading = Reading(columns=None, collate=None, lazy=False, notes=())
+    reading = Reading(
+        columns=None,
+        collate=None,
+        lazy=False,
+        notes=(),
+    )
     scored = {}
     for one in given:
         each = []
         for brought in one.sets:
             if brought.named is not None and federation.names is not None:
-                columns = choose_columns(brought.named, federation.names, brought.what)
+                columns = choose_columns(
+                    brought.named,
+                    federation.names,
+                    brought.what,
+                )
                 each.append(read_into_memory(brought, replace(reading, columns=columns)))
             else:
                 each.append(read_into_memory(brought, reading))
         whole = joined(each, federation.names)
-        scored[one.name] = _scored(one, whole.fields, whole.parts)
+        scored[one.name] = _scored(
+            one,
+            whole.fields,
+            whole.parts,
+        )
     return Gathered(federation, scored)
 
 
-def _scored(one: ScoredSet, fields: tuple[Tensor, ...], parts: Parts) -> ScoredSamples:
+def _scored(
+    one: ScoredSet,
+    fields: tuple[Tensor, ...],
+    parts: Parts,
+) -> ScoredSamples:
     if one.dealt:
         return ScoredSamples(fields, parts)
     return ScoredSamples(fields)
@@ -199,7 +243,8 @@ def _is_one_a_client(given: Any) -> bool:
     first = given[0]
     if not isinstance(first, tuple | list) or len(first) < 2:
         return False
-    inputs, targets = first[0], first[-1]
+    inputs = first[0]
+    targets = first[-1]
     # a sample may be such a pair too, but its target is one number
     if not hasattr(targets, "__len__") or not hasattr(inputs, "__len__"):
         return False
@@ -226,7 +271,10 @@ def _kind(brought: Brought) -> str:
     return "samples that are tuples"
 
 
-def _cast(fields: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+def _cast(
+    fields: tuple[Tensor, ...],
+    dtype: torch.dtype,
+) -> tuple[Tensor, ...]:
     cast = []
     for field in fields:
         if field.is_floating_point():

@@ -78,7 +78,13 @@ class ReadSamples:
         (numbers,) = fields
         seed = 0  # an evaluation sees the same samples every time
         if generator is not None:
-            seed = int(torch.randint(2**62, (), generator=generator))
+            seed = int(
+                torch.randint(
+                    2**62,
+                    (),
+                    generator=generator,
+                )
+            )
         with keyed(seed):
             samples = [self.pool[number] for number in numbers.tolist()]
             if self.collate is None:
@@ -88,7 +94,10 @@ class ReadSamples:
         return batch_fields(batch, self.names, len(samples))
 
 
-def same_sample(one: Any, other: Any) -> bool:
+def same_sample(
+    one: Any,
+    other: Any,
+) -> bool:
     """Whether two readings gave the same sample."""
     if isinstance(one, Mapping):
         return all(same_sample(one[name], other[name]) for name in one)
@@ -96,7 +105,11 @@ def same_sample(one: Any, other: Any) -> bool:
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(same_sample(a, b) for a, b in pairs)
     if isinstance(one, Tensor | np.ndarray):
-        return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=_has_nan(one))
+        return np.array_equal(
+            np.asarray(one),
+            np.asarray(other),
+            equal_nan=_has_nan(one),
+        )
     return bool(one == other) or bool(one != one)
 
 
@@ -114,7 +127,11 @@ def stacked(samples: Sequence[Any]) -> Any:
     return tuple(_stack(column, f"field {k}") for k, column in enumerate(columns))
 
 
-def batch_fields(batch: Any, names: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
+def batch_fields(
+    batch: Any,
+    names: Sequence[str] | None,
+    count: int,
+) -> tuple[Tensor, ...]:
     """The fields of a collated batch, in order; each has a row for every sample."""
     if names is None:
         if not isinstance(batch, tuple | list) or len(batch) < 2:
@@ -137,7 +154,10 @@ def batch_fields(batch: Any, names: Sequence[str] | None, count: int) -> tuple[T
     return fields
 
 
-def target_name(names: Sequence[str], what: str) -> str:
+def target_name(
+    names: Sequence[str],
+    what: str,
+) -> str:
     """Which column is the target, by what it is called."""
     for name in TARGET_NAMES:
         if name in names:
@@ -173,13 +193,17 @@ def bytes_of(sample: Any) -> int:
     return 8
 
 
-def _stack(values: Sequence[Any], name: str) -> Any:
+def _stack(
+    values: Sequence[Any],
+    name: str,
+) -> Any:
     if is_text(values[0]):
         return list(values)
     rows = [torch.as_tensor(value) for value in values]
     shapes = {tuple(row.shape) for row in rows}
     if len(shapes) > 1:
-        short, long = min(shapes), max(shapes)
+        short = min(shapes)
+        long = max(shapes)
         raise InputError(
             f"samples differ in shape ({name}: {short} and {long}): "
             "give collate=fedstep.data.Pad(), or a function of your own"

@@ -33,11 +33,30 @@ class Pad:
     def __call__(self, samples: Sequence[Any]) -> Any:
         first = samples[0]
         if isinstance(first, Mapping):
-            return {name: self._column(samples, name, name in TARGET_NAMES) for name in first}
+            return {
+                name: self._column(
+                    samples,
+                    name,
+                    name in TARGET_NAMES,
+                )
+                for name in first
+            }
         last = len(first) - 1
-        return tuple(self._column(samples, place, place == last) for place in range(len(first)))
+        return tuple(
+            self._column(
+                samples,
+                place,
+                place == last,
+            )
+            for place in range(len(first))
+        )
 
-    def _column(self, samples: Sequence[Any], key: Any, is_target: bool) -> Any:
+    def _column(
+        self,
+        samples: Sequence[Any],
+        key: Any,
+        is_target: bool,
+    ) -> Any:
         values = [sample[key] for sample in samples]
         # a text stays as it is: whoever reads the batch leaves it out, or says so
         if isinstance(values[0], str):
@@ -51,8 +70,15 @@ class Pad:
         return _filled(rows, fill)
 
 
-def _filled(rows: Sequence[Tensor], fill: float) -> Tensor:
+def _filled(
+    rows: Sequence[Tensor],
+    fill: float,
+) -> Tensor:
     shapes = {tuple(row.shape[1:]) for row in rows}
     if len(shapes) > 1:
         raise InputError(f"Pad: samples differ in more than their length: {sorted(shapes)}")
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
+    return torch.nn.utils.rnn.pad_sequence(
+        list(rows),
+        batch_first=True,
+        padding_value=fill,
+    )
