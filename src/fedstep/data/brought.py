@@ -100,6 +100,7 @@ class Brought:
 
     def first(self, count: int = 1) -> list[Any]:
         """The first samples, once more from the beginning where there are fewer."""
+        # keyed: to look at a sample must not change what the caller draws
         size = len(self.as_samples)
         with keyed(0):
             return [self.sample(number % size) for number in range(count)]
@@ -154,6 +155,7 @@ def way_of_reading(
     """Columns by the first sample; in memory what is small and, so far, not random."""
     collate = collate or next((one.collate for one in sets if one.collate is not None), None)
     notes = []
+    # by the first: that all others have the same is found out when they are read
     columns = _columns(sets[0], collate, accepted)
     if columns is not None and columns.left_out:
         notes.append(f"columns left out: {', '.join(columns.left_out)}")
@@ -163,6 +165,7 @@ def way_of_reading(
     read = [one for one in sets if one.samples is not None]
     if not read:
         return Reading(columns, None, False, tuple(notes))
+    # by one sample: to look at all of them would be to read them
     size = sum(len(one.samples) for one in read) * bytes_of(read[0].first()[0])
     if size > MEMORY:
         notes.append(f"samples are read a batch at a time: about {size / 2**30:.1f} GiB in all")
@@ -173,6 +176,7 @@ def way_of_reading(
 
 def lazily(reading: Reading, why: str) -> Reading:
     """The same, a batch at a time: an augmentation that is read once would be frozen."""
+    # what was said about memory is no longer true
     notes = [note for note in reading.notes if not note.startswith("samples ")]
     notes.append(f"samples are read a batch at a time: {why}")
     return replace(reading, lazy=True, notes=tuple(notes))
@@ -199,6 +203,7 @@ def read_into_memory(brought: Brought, reading: Reading) -> tuple[Tensor, ...]:
             len(NamedArrays(brought.named)),
         )
     count = len(brought.samples)
+    # filled by `read`, which is watched for random numbers
     samples: list[Any] = []
 
     def read() -> None:
@@ -234,6 +239,7 @@ def _of_loader(loader: DataLoader[Any], what: str) -> Brought:
 
 def _of_dict(clients: Mapping[Any, Any]) -> list[Brought]:
     names = [str(name) for name in clients]
+    # the commonest mistake with `datasets`: its splits taken for clients
     if set(names) <= SPLITS:
         raise InputError(
             f"clients is a dict of splits ({', '.join(names)}): give "
@@ -282,6 +288,7 @@ def _columns(
         return None
     if brought.named is not None and collate is None:
         return choose_columns(brought.named, accepted, brought.what)
+    # two: a collate may need more than one to see lengths differ
     few = brought.first(FEW)
     batch: Any = few[0]
     if collate is not None:

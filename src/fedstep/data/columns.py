@@ -39,6 +39,7 @@ def choose_columns(
     target = target_name(names, what)
     inputs = [name for name in names if name != target]
     fitting = [name for name in inputs if accepted is not None and name in accepted]
+    # one name that fits decides: a model is not called by name and by place at once
     by_name = bool(fitting)
     if not by_name:
         fitting = [name for name in inputs if not is_text(batch[name])]
@@ -49,6 +50,7 @@ def choose_columns(
             raise InputError(f"{what}: column {name!r} is text: encode (tokenize) it first")
     if not by_name and accepted is not None:
         _check_number(fitting, accepted, what)
+    # told to the caller: a column that is dropped in silence is a bug nobody sees
     left_out = [name for name in inputs if name not in fitting]
     return Columns(
         (*fitting, target),

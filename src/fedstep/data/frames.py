@@ -59,8 +59,10 @@ def clients_from(
         raise InputError(
             f"there are no columns besides {client!r} and {target!r}: nothing to learn from"
         )
+    # in the order in which they are named: that is the order of the model's inputs
     each = [_input_column(columns[name], name) for name in inputs]
     goal = _target_column(columns[target], target)
+    # sorted names: the order of the rows must not decide who is client 0
     names, owners = np.unique(_no_gaps(columns[client], client), return_inverse=True)
     notes = (_cast_note([*each, goal]), f"{len(names)} clients by {client!r}")
     print(f"clients_from: {'; '.join(note for note in notes if note)}", file=sys.stderr)
@@ -104,6 +106,7 @@ def _columns_of(table: Any) -> dict[str, Array]:
 def _as_array(column: Any) -> Array:
     if hasattr(column, "to_numpy"):
         return np.asarray(column.to_numpy())
+    # a column of `datasets` is read when it is sliced
     return np.asarray(column[:])
 
 
@@ -114,6 +117,7 @@ def _csv_columns(path: Path) -> dict[str, Array]:
         rows = list(csv.reader(file))
     if len(rows) < 2:
         raise InputError(f"{path}: a header and at least one row are needed")
+    # the whole file: a table that is dealt to clients is in memory anyway
     header, *body = rows
     for number, row in enumerate(body, start=2):
         if len(row) != len(header):
@@ -127,6 +131,7 @@ def _csv_columns(path: Path) -> dict[str, Array]:
 def _parsed(texts: list[str]) -> Array:
     """Numbers where all are; an empty cell is a gap."""
     filled = [text if text.strip() else "nan" for text in texts]
+    # whole numbers first: classes must not become fractions
     for kind in (np.int64, np.float64):
         try:
             return np.array(filled).astype(kind)
@@ -140,6 +145,7 @@ def _no_gaps(
     name: str,
 ) -> Array:
     """The column; refused where a value is missing."""
+    # types without a value for "missing" cannot have gaps
     gaps = 0
     if column.dtype.kind == "f":
         gaps = int(np.isnan(column).sum())
@@ -165,6 +171,7 @@ def _input_column(
         raise InputError(
             f"column {name!r} is {whole.dtype}, not numbers: encode it, or leave it out by inputs=[...]"
         )
+    # what models are made of; the caller is told what was cast
     values = torch.from_numpy(whole.astype(np.float32))
     return CastColumn(name, values, str(whole.dtype))
 
@@ -190,6 +197,7 @@ def _target_column(
             before,
         )
     classes, numbers = np.unique(whole.astype(str), return_inverse=True)
+    # some of them, so that the numbering can be seen
     shown = ", ".join(classes[:SHOWN])
     return CastColumn(
         name,

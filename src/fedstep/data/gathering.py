@@ -101,8 +101,10 @@ def gather(
     ]
     if isinstance(clients, Federation):
         return _beside_a_federation(clients, given, collate)
+    # clients first: what is scored is read in the same way as they are
     trained = client_list(clients)
     others = [brought for one in given for brought in one.sets]
+    # one way of reading for all: a test set in other columns would be another task
     everything = [*trained, *others]
     _refuse_mixed_kinds(everything)
     reading = way_of_reading(everything, collate, accepted)
@@ -169,6 +171,7 @@ def _by_number(
     if reading.columns is not None:
         names = reading.columns.keywords
     sizes = [len(brought.as_samples) for brought in everything]
+    # one pool for clients and scored sets, so that one transform reads them all
     numbers = torch.split(torch.arange(sum(sizes)), sizes)
     clients = torch.cat(numbers[: len(trained)])
     federation = Federation(
@@ -179,6 +182,7 @@ def _by_number(
         notes=reading.notes,
     )
     scored = {}
+    # the scored sets stand behind the clients in the pool
     first = len(trained)
     for one in given:
         own = numbers[first : first + len(one.sets)]

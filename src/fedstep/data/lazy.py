@@ -24,10 +24,12 @@ def keyed(seed: int) -> Iterator[None]:
 
     Datasets draw from them and from nothing that can be handed to them.
     """
+    # all three are put back: a run must not change what its caller draws afterwards
     python_state = random.getstate()
     numpy_state = np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        # numpy takes 32 bits only
         np.random.seed(seed % 2**32)
         random.seed(seed)
         try:
@@ -39,6 +41,7 @@ def keyed(seed: int) -> Iterator[None]:
 
 def draws_random_numbers(read: Callable[[], Any]) -> bool:
     """Whether a reading drew from a global generator; call it inside `keyed`."""
+    # by states and not by values: an augmentation may draw and change nothing
     before = _states()
     read()
     return before != _states()
@@ -75,6 +78,7 @@ class ReadSamples:
     def __call__(
         self, fields: tuple[Tensor, ...], generator: torch.Generator | None
     ) -> tuple[Tensor, ...]:
+        # one field, whatever the samples have
         (numbers,) = fields
         seed = 0  # an evaluation sees the same samples every time
         if generator is not None:
@@ -144,6 +148,7 @@ def batch_fields(
         if missing:
             raise InputError(f"collate gives no {missing[0]!r}: the first batch had it")
         values = [batch[name] for name in names]
+    # collate may give lists or numpy arrays
     fields = tuple(torch.as_tensor(value) for value in values)
     for place, field in enumerate(fields):
         if field.dim() == 0 or len(field) != count:
@@ -159,6 +164,7 @@ def target_name(
     what: str,
 ) -> str:
     """Which column is the target, by what it is called."""
+    # the first of the names that is there: "labels" before "y"
     for name in TARGET_NAMES:
         if name in names:
             return name

@@ -41,6 +41,7 @@ class Pad:
                 )
                 for name in first
             }
+        # targets are the last of a tuple, as everywhere
         last = len(first) - 1
         return tuple(
             self._column(
@@ -62,6 +63,7 @@ class Pad:
         if isinstance(values[0], str):
             return values
         rows = [torch.as_tensor(value) for value in values]
+        # single numbers have no length to fill up
         if rows[0].dim() == 0:
             return torch.stack(rows)
         fill = self.value

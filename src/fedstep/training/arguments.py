@@ -108,6 +108,7 @@ def accepted_names(flat: FlatModel) -> list[str] | None:
     """The parameters of the module's `forward`; None for a plain function."""
     if not isinstance(flat, ModuleModel):
         return None
+    # *args and **kwargs accept anything, and so say nothing about names
     accepted = []
     for name, parameter in forward_parameters(flat.module).items():
         if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
@@ -124,6 +125,7 @@ def samples_of(
     """Clients and scored sets, in the type that the model has."""
     gathered = gather(clients, scored, collate, accepted_names(flat))
     if isinstance(flat, ModuleModel):
+        # as the model is: float64 inputs, as numpy makes them, are the usual first error
         gathered = cast_to(gathered, flat.layout.dtype)
         _refuse_fractions_as_classes(flat, gathered.federation)
     return gathered

@@ -55,6 +55,7 @@ class Training:
 
     def _in_memory(self) -> Fit:
         """Nothing is written but the memories of clients that do not fit into this process."""
+        # the number of rounds belongs to the state: readouts and schedules plan with it
         server = self.simulation.begin(self.rounds)
         rows: list[RoundReport] = []
         settings = {
@@ -116,6 +117,7 @@ class Training:
         folder: Path | None,
         earlier: Sequence[RoundReport],
     ) -> None:
+        # one object for all callbacks: what one of them needs more is a field, no new argument
         run = RunStart(
             name=self.name,
             rounds=self.rounds,
@@ -158,6 +160,7 @@ class Training:
         server: Server,
         settings: Mapping[str, Any],
     ) -> Fit:
+        # what was warned of stays with the result, for whoever opens it later
         notes = [*self.notes, *self.early.said]
         if len(rows) < self.rounds:
             reason = self.stopped or "as it was asked to"
