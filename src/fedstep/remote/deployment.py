@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from fedstep.algorithm import Algorithm, Server, Update
@@ -30,7 +31,7 @@ from fedstep.remote.answer import (
     most_steps,
 )
 from fedstep.remote.courier import Courier, Delivery, Errand
-from fedstep.remote.enrol import Registry
+from fedstep.remote.enrol import LOOK_AGAIN, Registry
 from fedstep.remote.order import RunSettings, WorkOrder, broadcast_tensors
 from fedstep.remote.parcel import RefusedReply
 from fedstep.remote.patience import Patience
@@ -126,6 +127,8 @@ class Deployment:
         tally = _Tally()
         for attempt in range(self.patience.tries):
             asked = [client for client in request.cohort if client not in tally.answers]
+            if attempt > 0:
+                self._await_return(asked)
             self._ask(request, asked, memories, tally)
             if len(tally.answers) >= needed:
                 return self._result(request, memories, tally)
@@ -144,6 +147,16 @@ class Deployment:
             "see that the nodes are up, or lower quorum, and start again"
         )
 
+    def _await_return(self, asked: Sequence[int]) -> None:
+        """Give clients whose node is gone some time to come back, before they are asked again."""
+        end = monotonic() + self.registry.patience / self.patience.tries
+        while monotonic() < end:
+            present = self.registry.refresh()
+            reached = sum(map(len, self._by_node(asked, present).values()))
+            if reached == len(asked):
+                return
+            self.courier.wait(LOOK_AGAIN)
+
     def _ask(
         self,
         request: WorkRequest,
@@ -160,8 +173,6 @@ class Deployment:
             order = self._order(request, clients, memories)
             parcels[node] = order.parcel(tensors)
         if not parcels:
-            # nobody to ask: those who are to come back are given some time
-            self.courier.wait(self.registry.patience / self.patience.tries)
             return
         errand: Errand = "work"
         if request.probe:
