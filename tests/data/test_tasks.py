@@ -290,6 +290,50 @@ def test_a_torn_cache_is_made_anew(root, tmp_path):
     same(first, tasks.load("femnist", None, root))  # mended: nothing is said any more
 
 
+def test_two_data_sets_with_equal_names_sizes_and_times_are_not_mixed_up(tmp_path):
+    labels = {}
+    for name, last in (("one", 6), ("two", 7)):
+        folder = tmp_path / name
+        users(folder / "femnist/train/a.json", ann=writer(1, 2), bob=writer(last))
+        users(folder / "femnist/test/a.json", ann=writer(100))
+        for path in folder.rglob("*.json"):
+            os.utime(path, ns=(10**18, 10**18))
+        labels[name] = tasks.load("femnist", None, folder).federation.fields[1].tolist()
+    sizes = {(tmp_path / name / "femnist/train/a.json").stat().st_size for name in labels}
+    assert len(sizes) == 1
+    assert labels == {"one": [1, 2, 6], "two": [1, 2, 7]}
+
+
+def flip_last_byte(path):
+    content = path.read_bytes()
+    path.unlink()  # the old file is still mapped
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_flipped_byte_of_the_cache_is_noticed_named_and_mended(root, tmp_path):
+    femnist(root)
+    first = tasks.load("femnist", None, root)
+    for path in (tmp_path / "cache").iterdir():
+        flip_last_byte(path)
+    with pytest.warns(
+        UserWarning, match=r"femnist-(train|test)-\w+\.safetensors is damaged \(its checksum"
+    ):
+        same(first, tasks.load("femnist", None, root))
+
+
+def test_a_damaged_copy_of_the_hub_is_refused_with_the_command_that_mends_it(monkeypatch, tmp_path):
+    pair = torch.rand(6, 784), torch.arange(6)
+    serve_hub(monkeypatch, "mnist", lambda train: pair)
+    tasks.fetch("mnist")
+    assert len(data_set("mnist").read(None).train[1]) == 6
+    flip_last_byte(tmp_path / "cache/hub-mnist-test.safetensors")
+    with pytest.raises(
+        InputError,
+        match=r"^\S+hub-mnist-test\.safetensors is damaged .*: fedstep data import mnist --hub$",
+    ):
+        data_set("mnist").read(None)
+
+
 def test_a_cache_that_cannot_be_written_is_no_error(root, tmp_path, monkeypatch):
     femnist(root)
     (tmp_path / "file").write_text("")
