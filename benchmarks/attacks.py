@@ -23,7 +23,7 @@ from fedstep.execute.task import Task
 from fedstep.models.text import named_model
 from fedstep.run.simulate import Simulation
 
-METHODS = ("fedavg(step=0.1)", "fedsls", "fedexpsls", "fedpace")
+METHODS = ("fedavg(step=0.5)", "fedsls", "fedexpsls", "fedpace")
 ATTACKS: dict[str, float | None] = {
     "none": 1.0,
     "x 1e3": 1e3,

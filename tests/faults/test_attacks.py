@@ -15,9 +15,9 @@ POINTS = 2.0
 
 
 def test_a_delta_a_million_times_too_long_is_harmless():
-    honest = accuracy("fedavg(step=0.1)", "Open()", "none", seed=0, rounds=10)
-    taken = accuracy("fedavg(step=0.1)", "Open()", "x 1e6", seed=0, rounds=10)
-    guarded = accuracy("fedavg(step=0.1)", GUARD, "x 1e6", seed=0, rounds=10)
+    honest = accuracy("fedavg(step=0.5)", "Open()", "none", seed=0, rounds=10)
+    taken = accuracy("fedavg(step=0.5)", "Open()", "x 1e6", seed=0, rounds=10)
+    guarded = accuracy("fedavg(step=0.5)", GUARD, "x 1e6", seed=0, rounds=10)
     assert taken < honest - 10
     assert guarded > honest - POINTS
 
