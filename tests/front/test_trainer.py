@@ -272,6 +272,7 @@ def test_a_personal_model_is_better_at_home():
     personal = fedstep.fine_tune(result, other, steps=40, test=other)
     before = float((result.model(x).argmax(-1) == 1 - y).float().mean())
     assert personal.rows[-1].accuracy > before + 0.3
+    assert torch.equal(personal.recipe.flat.init(), result.x)  # it goes on from the trained model
     assert personal.rows[0].trials > 0  # the same line search
     assert len(personal.rows) == 14  # 40 steps by threes
     assert not torch.equal(personal.x, result.x)
