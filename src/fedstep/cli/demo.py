@@ -26,7 +26,8 @@ LEAD = (
     "Each line is one method on the same clients, with the same start and the same random "
     "numbers. FedAvg is shown at three learning rates, because somebody has to choose one; "
     "FedSLS and FedExpSLS find their steps by a line search on the clients and, for FedExpSLS, "
-    "extrapolation on the server. Trials of the line search are counted in the cost."
+    "extrapolation on the server; FedPace's clients measure one step and the scales of all "
+    "coordinates together. Trials of the line search are counted in the cost."
 )
 
 
