@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedstep import zoo
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
@@ -196,6 +197,12 @@ def test_what_no_honest_client_would_say_is_brought_back_into_its_bounds():
     assert float(counted["step.log"]) == pytest.approx(log(0.5 / 1e4))
     assert float(counted["step.counted"]) == 1
     assert counted["direction.squares"].tolist() == [4.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("beta", [-0.1, 1.0, 1.5])
+def test_a_momentum_out_of_range_is_one_line(beta):
+    with pytest.raises(InputError, match=rf"HeavyBall\(beta={beta}\)"):
+        zoo.fedpace(beta=beta)
 
 
 def test_scales_may_stand_in_a_chain():

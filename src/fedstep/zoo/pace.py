@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 from fedstep.algorithm import Algorithm
@@ -41,7 +42,9 @@ def fedpace(
         CommonStep(aim, pace=Pace(gain, memory)),
         direction=Conditioned(tau),
     )
-    momentum = HeavyBall(step=sqrt(1 - beta), beta=beta)
+    # checked before its root is taken
+    momentum = HeavyBall(beta=beta)
+    momentum = replace(momentum, step=sqrt(1 - beta))
     return Algorithm(
         client,
         Onward(momentum, most, gain),
