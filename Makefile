@@ -41,7 +41,6 @@ test-ray: .venv-ray/.installed
 
 # SuperLink with TLS, four SuperNodes with keys on loopback, and what goes wrong in real deployments.
 deploy-demo: .venv-flower/.installed
-	.venv-flower/bin/python -m pip install -qq --disable-pip-version-check $(TORCH) scikit-learn
 	.venv-flower/bin/python examples/flower-app/deploy.py
 
 .venv-flower/.installed: EXTRA := flwr[simulation]>=1.38,<2
@@ -50,7 +49,7 @@ deploy-demo: .venv-flower/.installed
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH)
 	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH) \
-		--editable . '$(EXTRA)' pytest pytest-timeout hypothesis
+		--editable '.[demo]' '$(EXTRA)' pytest pytest-timeout hypothesis
 	touch $@
 
 # What needs Hugging Face, frames and trackers, in an environment of its own: the core must do without them.

@@ -5,39 +5,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from uuid import uuid4
 
 import pytest
-import ray
 import torch
+from clusters import two_nodes
 from fakes import clients, model
-from ray.cluster_utils import Cluster
 
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Sequential, Store, Task
 from fedstep.execute.ray import Ray
-from fedstep.execute.ray_session import read_token_settings_again
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
 
 
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A head and a second node, one CPU each, with a token of their own."""
-    token = tmp_path / "token"
-    token.write_text(uuid4().hex * 2)
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-    read_token_settings_again()
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    made.add_node(num_cpus=1)
-    yield made
-    if ray.is_initialized():
-        ray.shutdown()
-    made.shutdown()
-    monkeypatch.undo()
-    read_token_settings_again()
+def cluster(tmp_path):
+    with two_nodes(tmp_path) as made:
+        yield made
 
 
 def run(executor, rounds, on_round=lambda row: None):

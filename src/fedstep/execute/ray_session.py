@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import mkdtemp
 from uuid import uuid4
 
-# before Ray is imported, which reads it then: a local cluster listens on this machine alone
-os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+# before Ray is imported, which reads it then: nothing is told to its makers
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
+from ray._private import ray_constants
 
 from fedstep.core.errors import InputError
 
-# `ray` itself too: whoever takes it from here has it imported after the settings above
+# `ray` itself too: whoever takes it from here has it imported after the setting above
 __all__ = ["RaySession", "ray", "read_token_settings_again"]
 
 
@@ -32,21 +35,19 @@ class RaySession:
     def open(address: str | None) -> RaySession:
         if ray.is_initialized():
             return RaySession(owned=False, token=None)
-        token = None
-        if address is None:
-            token = _own_token()
+        if address is not None:
+            _connect(address, include_dashboard=None)
+            return RaySession(owned=True, token=None)
+        session = RaySession(owned=True, token=_own_token())
         try:
-            ray.init(
+            with _loopback_only():
                 # never what Ray finds by itself: it may be somebody else's cluster, or a dead one
-                address=address or "local",
-                include_dashboard=False if address is None else None,
-                log_to_driver=False,
-                logging_level="ERROR",
-            )
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            first_line = str(error).strip().splitlines()[0]
-            raise InputError(f"Ray at {address or 'this machine'}: {first_line}") from None
-        return RaySession(owned=True, token=token)
+                _connect("local", include_dashboard=False)
+            _refuse_outer_address()
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def close(self) -> None:
         if self.owned:
@@ -56,6 +57,52 @@ class RaySession:
             for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
                 os.environ.pop(name, None)
             read_token_settings_again()
+
+
+def _connect(address: str, include_dashboard: bool | None) -> None:
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=include_dashboard,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise InputError(f"Ray at {address}: {first_line}") from None
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """A cluster that is started meanwhile listens on this machine alone.
+
+    Ray has one switch for it, read from the environment when Ray is imported. A program may have
+    imported Ray long before us, so the switch itself is turned, and turned back: with it a driver
+    could not join a cluster of several machines.
+    """
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    in_environment = os.environ.get(name)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[name] = "0"  # for Ray's own processes, which read it anew
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(name)
+        if in_environment is not None:
+            os.environ[name] = in_environment
+
+
+def _refuse_outer_address() -> None:
+    """The switch is not a promise of Ray's: a version without it must not go unnoticed."""
+    for node in ray.nodes():
+        address = node["NodeManagerAddress"]
+        if not ip_address(address).is_loopback:
+            raise InputError(
+                f"Ray {ray.__version__} listens on {address} and not on this machine alone; "
+                "use another version, or start a cluster yourself and give its address"
+            )
 
 
 def _own_token() -> Path | None:

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from logging import INFO
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.logger import log
 from torch import nn
 from torch.nn import functional
 
@@ -28,6 +30,7 @@ from fedstep.training.arguments import flat_model_of
 # the model (a module has the loss cross_entropy), and the data of every client of this node
 Make: TypeAlias = Callable[[Context], tuple[nn.Module | FlatModel, Mapping[int, Any]]]
 
+DEFAULT_ACTION = "default"  # Flower's name of `@app.train()` without one
 NODES = 128  # whose data are kept in this process between messages
 _NODES: OrderedDict[tuple[Any, ...], Node] = OrderedDict()
 
@@ -47,7 +50,7 @@ def client_app(
     memory: str | Path | None = None,
     mods: Sequence[Any] = (),
 ) -> ClientApp:
-    """A ClientApp for `FedStep`; add your own `@app.evaluate()` to it.
+    """A ClientApp for `FedStep`; your own `@app.evaluate()` goes on, `@app.train()` is not called.
 
     make: from the context of a node to the model and `{client number: (inputs, targets)}`; the
     usual number is `context.node_config["partition-id"]`. algorithm: only where the server has one
@@ -59,12 +62,33 @@ def client_app(
     if memory is not None:
         folder = Path(memory)
     settings = ClientSettings(make, algorithm, folder)
-    app = ClientApp(mods=list(mods))
+    app = FedStepClientApp(mods=list(mods))
     # partials of functions of this module: under Ray the app is pickled with every message
     app.train()(partial(_work, settings=settings))
     app.train("probe")(partial(_work, settings=settings))
     app.query("who")(partial(_who, settings=settings))
+    app.complete = True
     return app
+
+
+class FedStepClientApp(ClientApp):
+    """A ClientApp whose training is the method's.
+
+    A train function that the user's app has besides stays where it is and is not called: a method
+    has the local steps. Flower itself would refuse a second one.
+    """
+
+    complete = False  # whether all that the method needs is registered
+
+    def train(self, action: str = DEFAULT_ACTION, *, mods: list[Any] | None = None) -> Any:
+        if self.complete and action == DEFAULT_ACTION:
+            return _left_alone
+        return super().train(action, mods=mods)
+
+
+def _left_alone(function: Any) -> Any:
+    log(INFO, "%s is not called: the method of the server has the local steps", function.__name__)
+    return function
 
 
 def _who(message: Message, context: Context, settings: ClientSettings) -> Message:
