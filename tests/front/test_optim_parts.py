@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from fedstep.local.directions import Momentum, Steepest
 from fedstep.local.moves import Extragradient, Inertia
 from fedstep.local.preconditioned import Adam, Preconditioned
 from fedstep.optim import Armijo, Searching, lean_search
+from fedstep.steps.cadence import Steeper
 from fedstep.steps.conditions import StrongWolfe
 from fedstep.steps.fixed import Constant, Schedule
 from fedstep.steps.search import LineSearch
@@ -222,6 +224,18 @@ def test_bfloat16_works_without_a_scaler():
     optimizer = Searching(model.parameters(), lean_search())
     losses = [float(optimizer.step(loss)) for _ in range(30)]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_a_cadence_leaves_most_trials_out_and_arrives_as_well():
+    model, loss = task()
+    optimizer = Searching(model.parameters(), replace(lean_search(), cadence=Steeper()))
+    losses = []
+    trials = 0
+    for _ in range(32):
+        losses.append(float(optimizer.step(loss)))
+        trials += optimizer.trials
+    assert losses[-1] < 0.5 * losses[0]
+    assert 4 <= trials < 16
 
 
 @pytest.mark.parametrize(

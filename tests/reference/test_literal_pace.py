@@ -16,6 +16,7 @@ from fedstep import zoo
 
 AIM, C, NOISE = 0.3, 1e-4, 4 * np.finfo(np.float64).eps
 TAU, BETA = 0.1, 0.5
+RAREST, STEEPER = 8, 2.0
 
 
 def accepted_step(
@@ -39,6 +40,7 @@ def pace_client(
     """The client's model, the logarithm of the step that it reports, and its squared gradients."""
     w, last, guess = w_t.copy(), 0.0, 0.0
     promised, bent, squares = 0.0, 0.0, np.zeros(DIM)
+    since, searched = 0, 0.0
     for a, y in p.local_batches(i):
         g = p.gradient(w, a, y)
         d = -g / (np.sqrt(scale) + TAU)
@@ -47,6 +49,11 @@ def pace_client(
             eta = T or 0.01 * p.loss(w, a, y) / -(g @ d)
         else:
             eta = min(max(exp(guess), last / 2), 2 * last, T or inf)
+        since += 1
+        if T and since < RAREST and -(g @ d) <= STEEPER * searched:
+            w = w + s * eta * d  # untested
+            continue
+        since, searched = 0, -(g @ d)
         eta, quotient = accepted_step(p, w, d, a, y, eta)
         limit = 2 * eta
         if quotient < 1:

@@ -8,7 +8,7 @@ import torch
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import NewState, State, Vec
+from fedstep.core.vec import NewState, State, Vec, norm_sq
 from fedstep.local.directions import Direction
 
 
@@ -42,7 +42,7 @@ class Conditioned(Direction):
 
     def init(self, x: Vec) -> NewState:
         return {
-            "second": torch.ones_like(x),
+            "factors": torch.ones_like(x),
             "squares": torch.zeros_like(x),
         }
 
@@ -53,9 +53,12 @@ class Conditioned(Direction):
         }
 
     def begin(self, x: Vec, sent: State) -> NewState:
-        state = self.init(x)
-        state["second"] = sent["second"].expand_as(x)
-        return state
+        # once a round: the scales stay as they are until its end
+        factors = 1 / (sent["second"].sqrt() + self.tau)
+        return {
+            "factors": factors.expand_as(x),
+            "squares": torch.zeros_like(x),
+        }
 
     def apply(
         self,
@@ -64,11 +67,11 @@ class Conditioned(Direction):
         state: State,
     ) -> tuple[Vec, NewState]:
         # one gradient that is not finite must not silence the client for the whole round
-        squares = torch.nan_to_num(d * d, nan=0.0, posinf=0.0)
-        scaled = d / (state["second"].sqrt() + self.tau)
-        return scaled, {
-            "second": state["second"],
-            "squares": state["squares"] + squares,
+        finite = torch.isfinite(norm_sq(d)).unsqueeze(-1)
+        counted = torch.where(finite, d, 0.0)
+        return d * state["factors"], {
+            "factors": state["factors"],
+            "squares": torch.addcmul(state["squares"], counted, counted),
         }
 
     def message(self, state: State) -> NewState:

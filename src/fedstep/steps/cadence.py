@@ -24,10 +24,10 @@ class Cadence(ABC):
     @abstractmethod
     def __call__(
         self,
-        like: Scalar,
+        slope: Scalar,
         state: State,
     ) -> tuple[Tensor, NewState]:
-        """Which clients search now, and the new state; `like` has one entry a client."""
+        """Which clients search now, and the new state; `slope` is that of the loss at step 0."""
 
     def after(
         self,
@@ -44,10 +44,10 @@ class Always(Cadence):
 
     def __call__(
         self,
-        like: Scalar,
+        slope: Scalar,
         state: State,
     ) -> tuple[Tensor, NewState]:
-        everybody = torch.ones_like(like, dtype=torch.bool)
+        everybody = torch.ones_like(slope, dtype=torch.bool)
         return everybody, {}
 
 
@@ -82,7 +82,7 @@ class Settled(Cadence):
 
     def __call__(
         self,
-        like: Scalar,
+        slope: Scalar,
         state: State,
     ) -> tuple[Tensor, NewState]:
         steps = state["steps"] + 1
@@ -106,3 +106,56 @@ class Settled(Cadence):
         fast = 0.9 * state["fast"] + 0.1 * step
         slow = 0.99 * state["slow"] + 0.01 * step
         return {**state, "fast": fast, "slow": slow}
+
+
+@dataclass(frozen=True)
+class Steeper(Cadence):
+    """Search in some steps, and wherever the loss is steeper than what has been searched.
+
+        search where (steps since the last search) >= rarest, or |<g, d>| > factor * its value there
+
+    The curvature of one batch speaks for its neighbours while their slopes are alike. A batch that
+    is twice as steep is one that the model does not fit yet, where it is more curved too, and an
+    untested step would go too far: such batches are tested. The slope is at hand, so to look at it
+    costs nothing. A search that fails has not searched anything: the next step is tested again.
+    """
+
+    rarest: int = 8  # steps from one search to the next, at most
+    factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.rarest < 1:
+            raise InputError(f"Steeper(rarest={self.rarest}): must be 1 or more; try 8")
+        if not self.factor > 0:
+            raise InputError(f"Steeper(factor={self.factor}): it must be positive; try 2")
+
+    def init(self, x: Vec) -> NewState:
+        zeros = x.new_zeros(x.shape[:-1])
+        return {
+            "since": zeros,
+            "searched": zeros,  # so that the first step is searched for
+        }
+
+    def __call__(
+        self,
+        slope: Scalar,
+        state: State,
+    ) -> tuple[Tensor, NewState]:
+        since = state["since"] + 1
+        steep = slope.abs() > self.factor * state["searched"]
+        due = steep | (since >= self.rarest)
+        return due, {
+            "since": torch.where(due, torch.zeros_like(since), since),
+            "searched": torch.where(due, slope.abs(), state["searched"]),
+        }
+
+    def after(
+        self,
+        step: Scalar,
+        state: State,
+    ) -> NewState:
+        found = step > 0
+        return {
+            **state,
+            "searched": torch.where(found, state["searched"], 0.0),
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log
 from typing import ClassVar
@@ -12,33 +12,22 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.nested import NestedState, join, part
+from fedstep.core.nested import join, part
 from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
+from fedstep.steps.cadence import Cadence, Steeper
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.pace import Pace
 from fedstep.steps.proposals import Parabola
 from fedstep.steps.resets import Fitted
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import ZERO_GRADIENT, LineSearch
+from fedstep.steps.search_state import CommonState, where_chosen
 from fedstep.steps.trial import SearchResult, SearchStart, Trial, aimed
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
 LEAST_SHARE = 1e4  # of the common step: what a client may report at the least is T / LEAST_SHARE
 TRIALS = 20  # at most; a refused one shortens the step by a factor of 0.1 to 0.9
-
-
-@dataclass(frozen=True)
-class CommonState(NestedState):
-    """What a client knows during a round."""
-
-    common: Scalar  # the cohort's step, 0 in the first round
-    factor: Scalar  # the pace
-    reach: Scalar  # how far one step may go while there is no common step
-    last: Scalar  # the last accepted step, 0: none yet
-    guess: State  # of Fitted
-    promised: Scalar  # sum over steps of |<g, d>|
-    bent: Scalar  # sum over steps of |<g, d>| / limit
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class CommonStep(StepRule):
         first trial: min(Fitted's guess, T), T itself in a client's first step
         step taken = s * accepted step
         limit = eta (1 - aim) / (1 - mu), at most grow * eta,  mu = (f(x + eta d) - f(x)) / (eta <g, d>)
-        a client reports l_i = -log of the mean over its steps of 1 / limit, weighted by |<g, d>|
+        a client reports l_i = -log of the mean over its searches of 1 / limit, weighted by |<g, d>|
         T <- exp(mean l_i), but at most `rise` T unless it is above `far` T, and never above grow T
 
     A client with easy data accepts steps a hundred times longer than the others', and its delta
@@ -70,6 +59,9 @@ class CommonStep(StepRule):
     grows. After a refused trial it is a failure: the loss itself is too noisy there to be searched
     (large logits), and a step of 1e-20 would be reported as the edge.
 
+    Between two searches, which the `cadence` spaces, the first trial is taken untested; in the
+    first round every step is searched for.
+
     s is the factor of the `pace`. Two numbers are sent down and two up, all of them in sums.
     """
 
@@ -81,11 +73,12 @@ class CommonStep(StepRule):
     rise: float = 1.05
     far: float = 1.7
     pace: Pace = Pace()
+    cadence: Cadence = Steeper()
     intrinsic: ClassVar[bool] = True
     withheld = frozenset({"pace.log", "pace.gain", "pace.mean"})
 
     def __post_init__(self) -> None:
-        check_slots(self, pace=Pace)
+        check_slots(self, pace=Pace, cadence=Cadence)
         Armijo(self.c)
         Fitted(self.aim, self.grow)
         if not self.c < self.aim:
@@ -110,6 +103,7 @@ class CommonStep(StepRule):
             guess=self._fitted.init(x),
             promised=zero,
             bent=zero,
+            cadence=self.cadence.init(x),
         )
         return state.flat()
 
@@ -152,7 +146,10 @@ class CommonStep(StepRule):
         sound = torch.isfinite(f) & torch.isfinite(slope)
         # without a slope there is no first trial either, and nothing to search for
         still = sound & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
-        searching = sound & ~still & (slope < 0) & torch.isfinite(first)
+        ready = sound & ~still & (slope < 0) & torch.isfinite(first)
+        due, cadence = self.cadence(slope, before.cadence)
+        searching = ready & (due | (before.common == 0))
+        untested = ready & ~searching
         trial = self._trial(begin, first)
         loop = TrialLoop(
             self._line,
@@ -163,12 +160,15 @@ class CommonStep(StepRule):
         flat = (loop.value - f).abs() <= trial.noise
         accepted = (loop.step > 0) & ~(flat & (loop.trials > 1))
 
+        taken = torch.where(untested, first, torch.where(accepted, loop.step, 0.0))
         outcome = Outcome(
-            step=torch.where(accepted, before.factor * loop.step, 0.0),
+            step=before.factor * taken,
             trials=loop.trials,
-            failed=~still & ~accepted,
+            failed=~still & ~untested & ~accepted,
         )
-        return outcome, self._after(before, loop, trial, accepted).flat()
+        kept = where_chosen(searching, self.cadence.after(taken, cadence), cadence)
+        after = self._after(before, loop, trial, accepted)
+        return outcome, replace(after, cadence=kept).flat()
 
     def message(self, state: State) -> NewState:
         end = CommonState.of(state)
@@ -287,10 +287,8 @@ class CommonStep(StepRule):
         limit = torch.where(result.null, longest, limit)
         promised = trial.slope.abs()
         guess = self._fitted.after(result, before.guess)
-        return CommonState(
-            common=before.common,
-            factor=before.factor,
-            reach=before.reach,
+        return replace(
+            before,
             last=torch.where(accepted, loop.step, before.last),
             guess={"log": torch.where(accepted, guess["log"], before.guess["log"])},
             promised=torch.where(accepted, before.promised + promised, before.promised),

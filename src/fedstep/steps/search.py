@@ -194,7 +194,7 @@ class LineSearch(StepRule):
         still = usable & (stationary | (first == 0))
         # never along a direction that is not one of finite descent
         ready = usable & ~still & (slope < 0)
-        due, cadence = self.cadence(f, before.cadence)
+        due, cadence = self.cadence(slope, before.cadence)
         searching = ready & due
         untested = ready & ~due
 

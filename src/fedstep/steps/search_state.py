@@ -21,6 +21,20 @@ class SearchState(NestedState):
     cadence: State
 
 
+@dataclass(frozen=True)
+class CommonState(NestedState):
+    """What a client knows during a round."""
+
+    common: Scalar  # the cohort's step, 0 in the first round
+    factor: Scalar  # the pace
+    reach: Scalar  # how far one step may go while there is no common step
+    last: Scalar  # the last accepted step, 0: none yet
+    guess: State  # of Fitted
+    promised: Scalar  # sum over searched steps of |<g, d>|
+    bent: Scalar  # sum over searched steps of |<g, d>| / limit
+    cadence: State
+
+
 def where_chosen(
     chosen: Tensor,
     new: State,
