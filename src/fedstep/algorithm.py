@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
-from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState
+from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState, without
 from fedstep.core.slots import check_slots
-from fedstep.core.types import Context, Forward, LiveBatch, TargetKind
+from fedstep.core.types import Forward, LiveBatch, TargetKind
 from fedstep.core.vec import NewState, State, Vec, finite, lift
 from fedstep.corrections.base import Correction
 from fedstep.local.solver import LocalSolver
@@ -97,15 +97,9 @@ class Algorithm:
 
     def broadcast(self, server: Server) -> Broadcast:
         """What every client of the round is sent."""
-        shared = SharedState.of(server.shared)
         # what is the server's alone is not sent: bytes down are counted by what is
-        sent = SharedState(
-            correction=_without(self.correction.withheld, shared.correction),
-            step=_without(self.local.step.withheld, shared.step),
-            direction=shared.direction,
-            move=shared.move,
-            guard=shared.guard,
-        )
+        sent = self.local.sent(SharedState.of(server.shared))
+        sent = replace(sent, correction=without(self.correction.withheld, sent.correction))
         return Broadcast(server.x, sent.flat(), server.round)
 
     def client(
@@ -129,7 +123,7 @@ class Algorithm:
         samples: Tensor,
     ) -> LocalRound:
         """The same, before it is weighted: what a client sends, keeps and has done."""
-        ctx = _context(sent, memory, forward)
+        ctx = sent.context(memory, forward)
         start = self.correction.start(ctx).expand(*samples.shape, -1)
         # a client may work in other coordinates than those that travel (the span of its samples)
         run = self.local(ctx, forward.enter(start), batches, self.correction)
@@ -206,7 +200,7 @@ class Algorithm:
         samples: Tensor,
     ) -> LocalRound:
         """The same, before it is weighted."""
-        ctx = _context(sent, memory, forward)
+        ctx = sent.context(memory, forward)
         g, trace = self.local.gradient(ctx, sent.x.expand(*samples.shape, -1), batches)
         # a gradient that is not finite is remembered all the same: with an old one the client
         # would descend a wrong function, with this one its update is refused
@@ -272,21 +266,6 @@ class Algorithm:
             rule=step.state,
             eta_g=step.eta_g,
         )
-
-
-def _context(sent: Broadcast, memory: State, forward: Forward) -> Context:
-    """What the client can see: the flat states of wire and disk as the parts that own them."""
-    return Context(
-        anchor=sent.x,
-        forward=forward,
-        shared=SharedState.of(sent.shared),
-        memory=ClientMemory.of(memory),
-        round=sent.round,
-    )
-
-
-def _without(withheld: frozenset[str], state: State) -> NewState:
-    return {name: value for name, value in state.items() if name not in withheld}
 
 
 def _sane(delta: Vec, message: State, learnt_anything: Tensor) -> Tensor:

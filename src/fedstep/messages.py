@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.exchange import ClientMemory, SharedState
+from fedstep.core.types import Context, Forward
 from fedstep.core.vec import Scalar, State, Vec
 from fedstep.local.trace import Trace
 
@@ -31,6 +33,16 @@ class Broadcast:
     x: Vec
     shared: State  # flat, as it is sent: SharedState.of reads it
     round: int
+
+    def context(self, memory: State, forward: Forward) -> Context:
+        """What a client can see: the flat states of wire and disk as the parts that own them."""
+        return Context(
+            anchor=self.x,
+            forward=forward,
+            shared=SharedState.of(self.shared),
+            memory=ClientMemory.of(memory),
+            round=self.round,
+        )
 
 
 @dataclass(frozen=True)

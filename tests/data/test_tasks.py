@@ -16,12 +16,13 @@ from fedstep import zoo
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator
 from fedstep.data import cache, cifar, leaf, tasks
+from fedstep.data.directory import Absent
 from fedstep.data.leaf import encode
 from fedstep.data.partition import Dirichlet, Iid, Natural, partitioner
 from fedstep.data.parts import partition_hash
 from fedstep.data.plan import Plan
 from fedstep.data.sets import data_set, data_sets
-from fedstep.data.sets.record import Absent, Samples
+from fedstep.data.sets.record import Samples
 from fedstep.data.users import Users
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.models.module import ModuleModel

@@ -16,9 +16,10 @@ import fedstep.cli
 from fedstep.cli import data, partition
 from fedstep.core.errors import InputError
 from fedstep.data import tasks
+from fedstep.data.directory import Absent
 from fedstep.data.partition import Iid, LogNormal, Natural, Power, Shards, SizeLaw, partitioner
 from fedstep.data.sets import data_set, data_sets
-from fedstep.data.sets.record import Absent, Samples
+from fedstep.data.sets.record import Samples
 
 
 @pytest.fixture(autouse=True)

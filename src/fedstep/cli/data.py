@@ -98,7 +98,7 @@ def _task_records(data: Path | None) -> list[dict[str, object]]:
 
 def check_tasks(options: argparse.Namespace) -> int:
     """Read each task; 2 if one that was asked for cannot be used."""
-    from fedstep.data.sets.record import directory
+    from fedstep.data.directory import directory
 
     chosen = [data_set(name) for name in options.tasks]
     if _directory(options):
@@ -124,7 +124,7 @@ def check_tasks(options: argparse.Namespace) -> int:
 
 def _checked(record: DataSet, data: Path | None) -> dict[str, str]:
     """What reading a task came to."""
-    from fedstep.data.sets.record import Absent
+    from fedstep.data.directory import Absent
 
     begun = perf_counter()
     try:

@@ -83,8 +83,8 @@ def find_study(name: str) -> Path:
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
     from fedstep.analysis.profile import method_profiles
+    from fedstep.study.dealt import note_labels
     from fedstep.study.pool import run_all
-    from fedstep.study.work import note_labels
 
     study, home = _open(options)
     choices = _tuned(study, home, options)

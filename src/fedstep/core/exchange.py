@@ -72,3 +72,8 @@ class ClientMessage(OwnedState):
     step: State = field(default_factory=dict)
     direction: State = field(default_factory=dict)
     move: State = field(default_factory=dict)
+
+
+def without(withheld: frozenset[str], shared: State) -> NewState:
+    """A part's shared state as it is sent: without what is the server's alone."""
+    return {name: value for name, value in shared.items() if name not in withheld}

@@ -7,8 +7,6 @@ object store, and are read there without a copy. Memories stay with the driver.
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -25,9 +23,9 @@ from fedstep.execute.base import Executor, Local
 from fedstep.execute.crew import LOG, Crew, dispatch
 from fedstep.execute.pieces import Answer, Died, Failed, Joined, Piece, PieceFinished
 from fedstep.execute.ray_session import RaySession, ray
+from fedstep.execute.ray_wire import Packed, packed, unpacked
 from fedstep.execute.store import Store
 from fedstep.execute.task import Task
-from fedstep.execute.wire import Message, reduce_tensor, unpack_message
 from fedstep.execute.worker import WorkerReply, packed_reply, run_piece
 
 STARTING = 180.0  # seconds: a worker imports torch, on a machine that may be busy
@@ -82,7 +80,7 @@ class Ray(Executor):
         # asked for every round: a node that has joined since is used
         self.crew.workers = self.workers or _places(self.cpus)
         # before any piece is handed out: once a round, however many workers there are
-        self.crew.broadcast = ray.put(_packed(sent))
+        self.crew.broadcast = ray.put(packed(sent))
         yield from dispatch(self.crew, self.inner, task, sent, cohort, store, probe)
 
     @property
@@ -125,7 +123,7 @@ class RayCrew(Crew[RayWorker]):
             federation = None
         kit = _Kit(task, settings.inner, federation, settings.load)
         # one object for all: a node fetches it once, and its workers read it where it lies
-        self._kit = ray.put(_packed(kit))
+        self._kit = ray.put(packed(kit))
         self._expected = _data_digest(task.federation)
         self._machines: set[str] = set()
 
@@ -141,7 +139,7 @@ class RayCrew(Crew[RayWorker]):
         return RayWorker(actor, owed=actor.ready.remote())
 
     def give(self, worker: RayWorker, piece: Piece) -> None:
-        worker.owed = worker.actor.work.remote(self.broadcast, _packed(piece))
+        worker.owed = worker.actor.work.remote(self.broadcast, packed(piece))
 
     def answers(self, timeout: float) -> list[Answer[RayWorker]]:
         owing = {worker.owed: worker for worker in self.hired if worker.owed is not None}
@@ -180,7 +178,7 @@ class RayCrew(Crew[RayWorker]):
             worker.joined = True
             self._welcome(value)
             return Joined(worker)
-        reply: WorkerReply = _unpacked(value)
+        reply: WorkerReply = unpacked(value)
         if reply.error is not None:
             return Failed(worker, reply.error)
         return PieceFinished(worker, reply.updates, reply.seconds, reply.profile)
@@ -249,9 +247,9 @@ def _kit(
 class _Actor:
     """The life of a worker on a cluster: pieces in, replies out."""
 
-    def __init__(self, packed_kit: Any, workers: int) -> None:
+    def __init__(self, packed_kit: Packed, workers: int) -> None:
         torch.set_num_threads(1)
-        kit: _Kit = _unpacked(packed_kit)
+        kit: _Kit = unpacked(packed_kit)
         self.task = kit.task
         self.inner = kit.inner.one_of(workers)
         self.task.profiler.drain()
@@ -260,10 +258,10 @@ class _Actor:
         """What the driver wants to know of a worker before it gives it work."""
         return {"machine": _machine(), "data": _data_digest(self.task.federation)}
 
-    def work(self, packed_broadcast: Any, packed_piece: Any) -> Any:
+    def work(self, packed_broadcast: Packed, packed_piece: Packed) -> Packed:
         """One piece; what a client raises is part of the reply."""
-        sent: Broadcast = _unpacked(packed_broadcast)
-        reply = run_piece(self.task, self.inner, sent, _unpacked(packed_piece))
+        sent: Broadcast = unpacked(packed_broadcast)
+        reply = run_piece(self.task, self.inner, sent, unpacked(packed_piece))
         message = packed_reply(reply)
         return message.text, [np.frombuffer(memoryview(b), np.uint8) for b in message.buffers]
 
@@ -280,30 +278,3 @@ def _machine() -> str:
 def _data_digest(federation: Federation) -> str:
     shapes = [f"{field.dtype} {tuple(field.shape)}" for field in federation.fields]
     return "; ".join([partition_hash(federation.parts), *shapes])
-
-
-class _Pickler(ray.cloudpickle.CloudPickler):
-    """Tensors as buffers beside the text; classes of a script by value, as Ray does it."""
-
-    def reducer_override(self, value: Any) -> Any:
-        reduced = reduce_tensor(value)
-        if reduced is not NotImplemented:
-            return reduced
-        return super().reducer_override(value)
-
-
-def _packed(value: Any) -> tuple[bytes, list[Any]]:
-    text = io.BytesIO()
-    buffers: list[Any] = []
-    pickler = _Pickler(text, protocol=5, buffer_callback=buffers.append)
-    pickler.dump(value)
-    # arrays: what Ray keeps outside of its own pickle, so that readers share one copy
-    return text.getvalue(), [np.frombuffer(buffer, np.uint8) for buffer in buffers]
-
-
-def _unpacked(packed: tuple[bytes, list[Any]]) -> Any:
-    text, buffers = packed
-    with warnings.catch_warnings():
-        # the store is read-only, and so is everything that the algorithms are given
-        warnings.filterwarnings("ignore", message="The given buffer is not writable")
-        return unpack_message(Message(text, buffers))

@@ -22,8 +22,9 @@ from fedstep.local.preconditioned import (
     Rescaled,
     RMSProp,
 )
+from fedstep.local.progress import LocalRun
 from fedstep.local.sharpness import Sharpness
-from fedstep.local.solver import LocalRun, LocalSolver
+from fedstep.local.solver import LocalSolver
 from fedstep.local.stale import Stale
 from fedstep.local.storm import Storm
 from fedstep.local.terms import L2, Contrastive, Linear, Prototypical, Proximal, Term

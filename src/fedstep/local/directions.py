@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,27 +10,13 @@ import torch
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.local_part import LocalPart
 from fedstep.core.nested import join, part
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
 
-class Direction(ABC):
-    """Which way: maps a descent direction to another. The state lasts for a round.
-
-    What all clients should know travels with the model: `shared_init`, `message` and `fold` are
-    its way from the clients to the server and back.
-    """
-
-    # uses vectors through sums only, so that any coordinates serve
-    intrinsic: ClassVar[bool] = False
-
-    def init(self, x: Vec) -> NewState:
-        """The state before the first step of a round that begins at x of shape `(..., d)`."""
-        return {}
-
-    def shared_init(self, x: Vec) -> NewState:
-        """What the server sends besides the model, for a model x of shape `(d,)`."""
-        return {}
+class Direction(LocalPart):
+    """Which way: maps a descent direction to another. The state lasts for a round."""
 
     def begin(self, x: Vec, sent: State) -> NewState:
         """The state at the beginning of a round.
@@ -38,30 +24,6 @@ class Direction(ABC):
         sent is the shared state of the direction, and what the correction sends for it.
         """
         return self.init(x)
-
-    def message(self, state: State) -> NewState:
-        """What the client sends at the end of a round; the server sees the weighted sum."""
-        return {}
-
-    def received(
-        self,
-        message: State,
-        shared: State,
-    ) -> State:
-        """A client's message as the server counts it, given what it was sent.
-
-        What no honest client would say is brought back into its bounds here: the sum cannot tell.
-        """
-        return message
-
-    def fold(
-        self,
-        shared: State,
-        message: State,
-        agg: Aggregate,
-    ) -> NewState:
-        """What is sent in the next round, given the sums of the messages."""
-        return dict(shared)
 
     @abstractmethod
     def apply(
@@ -191,6 +153,12 @@ class Chain(Direction):
         states: dict[str, State] = {}
         for i, each in enumerate(self.parts):
             states[str(i)] = each.shared_init(x)
+        return join(**states)
+
+    def sent(self, shared: State) -> NewState:
+        states: dict[str, State] = {}
+        for i, each in enumerate(self.parts):
+            states[str(i)] = each.sent(part(shared, str(i)))
         return join(**states)
 
     def begin(self, x: Vec, sent: State) -> NewState:

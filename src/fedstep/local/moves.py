@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -10,8 +10,8 @@ from typing import ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
-from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.local_part import LocalPart
 from fedstep.core.vec import NewState, Scalar, State, Vec, scale
 
 Look: TypeAlias = Callable[[Vec], Vec]  # the gradient of the batch at hand, elsewhere; counted
@@ -28,24 +28,11 @@ def advance(x: Vec, step: Scalar, d: Vec) -> Vec:
     return torch.where(still.unsqueeze(-1), x, moved)
 
 
-class Move(ABC):
+class Move(LocalPart):
     """Maps the point x, the accepted step and the direction d to the next point.
 
-    A move overrides what it needs. The state lasts for a round. What all clients should know
-    travels with the model: `shared_init`, `message` and `fold` are its way from the clients to the
-    server and back.
+    A move overrides what it needs. The state lasts for a round.
     """
-
-    # uses vectors through sums only, so that any coordinates serve
-    intrinsic: ClassVar[bool] = False
-
-    def init(self, x: Vec) -> NewState:
-        """The state before the first step of a round that begins at x of shape `(..., d)`."""
-        return {}
-
-    def shared_init(self, x: Vec) -> NewState:
-        """What the server sends besides the model, for a model x of shape `(d,)`."""
-        return {}
 
     def begin(self, x: Vec, shared: State) -> NewState:
         """The state at the beginning of a round, given what the server sent."""
@@ -68,19 +55,6 @@ class Move(ABC):
         state: State,
     ) -> tuple[Vec, NewState]:
         """The next point, and the state for the next step."""
-
-    def message(self, state: State) -> NewState:
-        """What the client sends at the end of a round; the server sees the weighted sum."""
-        return {}
-
-    def fold(
-        self,
-        shared: State,
-        message: State,
-        agg: Aggregate,
-    ) -> NewState:
-        """What is sent in the next round, given the sums of the messages."""
-        return dict(shared)
 
 
 @dataclass(frozen=True)

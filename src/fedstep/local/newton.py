@@ -16,7 +16,8 @@ from fedstep.core.vec import NewState, Scalar, State, Vec, dot, lift, norm_sq, s
 from fedstep.local.companion import Companion
 from fedstep.local.joined_batches import JoinedBatch, join_batches
 from fedstep.local.objective import Objective
-from fedstep.local.solver import LocalSolver, LocalStep, SolverState
+from fedstep.local.progress import LocalStep, SolverState
+from fedstep.local.solver import LocalSolver
 from fedstep.local.trace import StepRecord
 from fedstep.steps.conditions import Armijo
 from fedstep.steps.resets import Restart

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import ClientMessage, SharedState
-from fedstep.core.nested import NestedState
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Batch, Context, LiveBatch
 from fedstep.core.vec import NewState, State, Vec, lift, scale
@@ -21,37 +20,10 @@ from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
 from fedstep.local.objective import Objective, Work
 from fedstep.local.oracles import Autograd, Oracle
+from fedstep.local.progress import LocalRun, LocalStep, SolverState
 from fedstep.local.terms import Term, check_terms
 from fedstep.local.trace import StepRecord, Trace
 from fedstep.steps.rule import Outcome, StepRule
-
-
-@dataclass(frozen=True, eq=False)
-class SolverState(NestedState):
-    """What the parts of a solver remember from one local step to the next."""
-
-    step: State
-    direction: State
-    move: State
-
-
-@dataclass(frozen=True)
-class LocalStep:
-    """Where one local step led to."""
-
-    x: Vec
-    state: SolverState
-    record: StepRecord
-
-
-@dataclass(frozen=True)
-class LocalRun:
-    """Where a client has arrived at the end of its round, and how."""
-
-    x: Vec
-    trace: Trace
-    step_memory: State  # what the step rule wants to find again in the client's next round
-    message: ClientMessage
 
 
 @dataclass(frozen=True)
@@ -95,16 +67,26 @@ class LocalSolver(ABC):
             move=self.move.shared_init(x),
         )
 
+    def sent(self, shared: SharedState) -> SharedState:
+        """What of it goes down the wire."""
+        return replace(
+            shared,
+            step=self.step.sent(shared.step),
+            direction=self.direction.sent(shared.direction),
+            move=self.move.sent(shared.move),
+        )
+
     def received(
         self,
         message: ClientMessage,
         shared: SharedState,
     ) -> ClientMessage:
-        """What a client says of its steps and directions, within the bounds of an honest one."""
+        """What a client's parts say, within the bounds of an honest one."""
         return replace(
             message,
             step=self.step.received(message.step, shared.step),
             direction=self.direction.received(message.direction, shared.direction),
+            move=self.move.received(message.move, shared.move),
         )
 
     def fold(
@@ -151,7 +133,7 @@ class LocalSolver(ABC):
             else:
                 # clients whose batches are used up leave the block: their rows are not evaluated
                 step = self._step(phi, x[rows], state.take(rows))
-                done = _placed(step, rows, x, state)
+                done = step.placed(rows, x, state)
             x = done.x
             state = done.state
             records.append(done.record)
@@ -281,20 +263,6 @@ def _objective(
     # prepared once a step: f, g and every trial are to see the same values
     values = companion.prepare(ctx, batch)
     return Objective(ctx.prepared(values), batch, terms, extra)
-
-
-def _placed(
-    some: LocalStep,
-    rows: Tensor,
-    x: Vec,
-    state: SolverState,
-) -> LocalStep:
-    """The block after a step of some of its rows; the others stay as they are."""
-    return LocalStep(
-        x=x.index_copy(0, rows, some.x),
-        state=state.put(rows, some.state),
-        record=some.record.of_rows(rows, len(x)),
-    )
 
 
 def _of_live(live: Tensor, counts: State) -> State:

@@ -15,27 +15,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedstep.algorithm import Algorithm, Server, Update
+from fedstep.algorithm import Algorithm, Server
 from fedstep.core.errors import InputError
-from fedstep.execute.base import named_clients
 from fedstep.execute.crew import LOG
 from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
 from fedstep.models.flat import FlatModel
-from fedstep.remote.answer import (
-    CheckedAnswer,
-    ClientFailed,
-    ExpectedAnswer,
-    ReplyForm,
-    check_answer,
-    most_steps,
-)
-from fedstep.remote.courier import Courier, Delivery, Errand
+from fedstep.remote.answer import ReplyForm
+from fedstep.remote.courier import Courier, Errand
 from fedstep.remote.enrol import LOOK_AGAIN, Registry
+from fedstep.remote.hearing import Hearing
 from fedstep.remote.order import RunSettings, WorkOrder, broadcast_tensors
-from fedstep.remote.parcel import RefusedReply
 from fedstep.remote.patience import Patience
-from fedstep.remote.versions import CountedVersions
+from fedstep.remote.versions import CountedVersions, version_after
 from fedstep.run.identity import tensors_digest, text_of
 from fedstep.run.record import RoundReport, Scores, report
 from fedstep.run.rounds import (
@@ -124,27 +116,36 @@ class Deployment:
 
     def _work(self, request: WorkRequest, memories: CountedVersions) -> CohortResult:
         needed = self.patience.needed(request.cohort)
-        tally = _Tally()
+        hearing = self._hearing(request)
         for attempt in range(self.patience.tries):
-            asked = [client for client in request.cohort if client not in tally.answers]
             if attempt > 0:
-                self._await_return(asked)
-            self._ask(request, asked, memories, tally)
-            if len(tally.answers) >= needed:
-                return self._result(request, memories, tally)
+                self._await_return(hearing.unanswered)
+            self._ask(request, memories, hearing)
+            if len(hearing.answers) >= needed:
+                return self._result(request, memories, hearing)
             LOG.warning(
                 "round %d: %d usable replies of %d clients, %d needed (attempt %d of %d)",
                 request.sent.round + 1,
-                len(tally.answers),
+                len(hearing.answers),
                 len(request.cohort),
                 needed,
                 attempt + 1,
                 self.patience.tries,
             )
         raise InputError(
-            f"round {request.sent.round + 1}: {len(tally.answers)} usable replies of "
+            f"round {request.sent.round + 1}: {len(hearing.answers)} usable replies of "
             f"{len(request.cohort)} clients, {needed} needed; all earlier rounds are kept: "
             "see that the nodes are up, or lower quorum, and start again"
+        )
+
+    def _hearing(self, request: WorkRequest) -> Hearing:
+        return Hearing(
+            algorithm=self.algorithm,
+            settings=self.settings,
+            roster=self.registry.roster,
+            request=request,
+            form=ReplyForm.of(self.algorithm, self.model, request.sent, request.probe),
+            refusals=self.refusals,
         )
 
     def _await_return(self, asked: Sequence[int]) -> None:
@@ -160,13 +161,13 @@ class Deployment:
     def _ask(
         self,
         request: WorkRequest,
-        asked: Sequence[int],
         memories: CountedVersions,
-        tally: _Tally,
+        hearing: Hearing,
     ) -> None:
-        """One exchange with the nodes of these clients."""
+        """One exchange with the nodes of the clients that have not answered yet."""
         present = self.registry.refresh()
-        by_node = self._by_node(asked, present)
+        by_node = self._by_node(hearing.unanswered, present)
+        # packed once, however many nodes there are
         tensors = broadcast_tensors(request.sent)
         parcels = {}
         for node, clients in by_node.items():
@@ -178,12 +179,15 @@ class Deployment:
         if request.probe:
             errand = "probe"
         silent = set(parcels)
-        form = ReplyForm.of(self.algorithm, self.model, request.sent, request.probe)
         for delivery in self.courier.exchange(errand, parcels, self.patience.timeout):
             silent.discard(delivery.node)
-            self._hear(delivery, request, form, memories, tally)
+            hearing.hear(delivery)
+        # a node that owes an answer cannot keep its clients from joining elsewhere
         self.registry.roster.silent -= set(parcels) - silent
         self.registry.roster.silent |= silent
+        if self.forget:
+            for client in hearing.lost:
+                memories.forget(client)
 
     def _by_node(self, asked: Iterable[int], present: set[int]) -> dict[int, list[int]]:
         node_of = self.registry.roster.node_of
@@ -203,110 +207,26 @@ class Deployment:
             settings=self.settings,
             sent=request.sent,
             probe=request.probe,
-            version=_version(request),
+            version=version_after(request),
             clients=tuple(clients),
             since=tuple(memories.since(client) for client in clients),
             kept=tuple(memories.kept(client) for client in clients),
-        )
-
-    def _hear(
-        self,
-        delivery: Delivery,
-        request: WorkRequest,
-        form: ReplyForm,
-        memories: CountedVersions,
-        tally: _Tally,
-    ) -> None:
-        node_of = self.registry.roster.node_of
-        if delivery.error:
-            self._refuse(request, f"node {delivery.node}", delivery.error[:300])
-        for name, parcel in delivery.parcels.items():
-            client = _client_named(name)
-            if client not in request.cohort or node_of.get(client) != delivery.node:
-                who = f"node {delivery.node}"
-                self._refuse(request, who, f"it speaks for client {name[:40]!r}, not asked there")
-                continue
-            if client in tally.answers:
-                self._refuse(request, named_clients([client]), "it answers twice")
-                continue
-            try:
-                expected = self._expected(client, request, form)
-                tally.answers[client] = check_answer(
-                    self.algorithm,
-                    parcel,
-                    expected,
-                    request.probe,
-                )
-                tally.refused.discard(client)
-            except ClientFailed as failure:
-                # it is as if it had not answered; another attempt may go better
-                LOG.warning("round %d: client %d: %s", request.sent.round + 1, client, failure)
-                if self.forget and parcel.values.get("lost") is True:
-                    memories.forget(client)
-            except RefusedReply as refusal:
-                self._refuse(request, named_clients([client]), str(refusal))
-                tally.refused.add(client)
-
-    def _refuse(self, request: WorkRequest, who: str, reason: str) -> None:
-        line = f"round {request.sent.round + 1}: {who} is refused: {reason}"
-        self.refusals.append(line)
-        LOG.warning("%s", line)
-
-    def _expected(self, client: int, request: WorkRequest, form: ReplyForm) -> ExpectedAnswer:
-        samples = self.registry.roster.samples[client]
-        return ExpectedAnswer(
-            client=client,
-            run=self.settings.run,
-            version=_version(request),
-            samples=samples,
-            steps=most_steps(self.settings.plan, samples, request.probe),
-            trace=self.settings.trace,
-            form=form,
         )
 
     def _result(
         self,
         request: WorkRequest,
         memories: CountedVersions,
-        tally: _Tally,
+        hearing: Hearing,
     ) -> CohortResult:
         updates = []
+        # in the order of the cohort, not of arrival: sums keep their bits
         for client in request.cohort:
-            answer = tally.answers.get(client)
-            if answer is not None:
-                memories.counted(client, _version(request))
-                updates.append(self._update(request, client, answer))
+            if client in hearing.answers:
+                memories.counted(client, version_after(request))
+                updates.append(hearing.update(client))
         result = fold(updates)
-        refused = len(tally.refused)
+        refused = len(hearing.refused)
         total = replace(result.total, rejected=result.total.rejected + refused)
         missing = len(request.cohort) - len(updates) - refused
         return replace(result, total=total, missing=missing)
-
-    def _update(self, request: WorkRequest, client: int, answer: CheckedAnswer) -> Update:
-        if request.probe:
-            aggregate = self.algorithm.count_probe(answer.reply)
-        else:
-            aggregate = self.algorithm.count(answer.reply, request.sent)
-        if aggregate.rejected:
-            self._refuse(request, named_clients([client]), "its update is not finite")
-        return Update(aggregate, {}, answer.trace)
-
-
-@dataclass
-class _Tally:
-    """What has come for one request."""
-
-    answers: dict[int, CheckedAnswer] = field(default_factory=dict)  # by client
-    refused: set[int] = field(default_factory=set)  # clients whose answer could not be used
-
-
-def _version(request: WorkRequest) -> int:
-    """The number that memories have after this piece of work: two a round, from 1."""
-    return 2 * request.sent.round + 1 + int(not request.probe)
-
-
-def _client_named(name: str) -> int:
-    """The client that a parcel is of; -1 for what is no number."""
-    if name.isascii() and name.isdigit() and len(name) < 20:
-        return int(name)
-    return -1

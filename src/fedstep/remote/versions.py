@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedstep.execute.store import Store
+from fedstep.run.rounds import WorkRequest
 
 VERSION = "version"  # all that the server's store holds of a client
 
@@ -37,6 +38,12 @@ class CountedVersions:
 
     def forget(self, client: int) -> None:
         self.counted(client, 0)
+
+
+def version_after(request: WorkRequest) -> int:
+    """The number that memories have after this piece of work: two a round, from 1."""
+    # a probe changes memories, too: what it left must not be taken for the round's
+    return 2 * request.sent.round + 1 + int(not request.probe)
 
 
 def _number(memory: Mapping[str, Tensor]) -> int:

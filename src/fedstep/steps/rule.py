@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from fedstep.core.aggregate import Aggregate
+from fedstep.core.local_part import LocalPart
 from fedstep.core.vec import NewState, Scalar, State, Vec
 
 
@@ -111,29 +111,14 @@ class Outcome:
         return Outcome(step, trials=no_trials, failed=no_trials.bool())
 
 
-class StepRule(ABC):
+class StepRule(LocalPart):
     """Maps the state at x (value f, gradient g, direction d) to a step size.
 
     A rule defines `search` and overrides what else it needs. The state lasts for a round. With
-    `carry` it outlives it in the client's memory; what all clients should know travels with the
-    model: `shared_init`, `message` and `fold` are its way from the clients to the server and back.
+    `carry` it outlives it in the client's memory.
     """
 
     carry: bool = False
-
-    # Uses vectors through phi.slope and phi.norm_sq only, so that any coordinates serve.
-    intrinsic: ClassVar[bool] = False
-
-    # What of the shared state is the server's alone and not sent.
-    withheld: ClassVar[frozenset[str]] = frozenset()
-
-    def init(self, x: Vec) -> NewState:
-        """The state before the client's first step, `(...)` or `(..., d)` for x `(..., d)`."""
-        return {}
-
-    def shared_init(self, x: Vec) -> NewState:
-        """What the server sends besides the model, for a model x of shape `(d,)`."""
-        return {}
 
     def begin(
         self,
@@ -158,27 +143,3 @@ class StepRule(ABC):
         state: State,
     ) -> tuple[Outcome, NewState]:
         """The step for this batch, and the state for the next."""
-
-    def message(self, state: State) -> NewState:
-        """What the client sends at the end of a round; the server sees the weighted sum."""
-        return {}
-
-    def received(
-        self,
-        message: State,
-        shared: State,
-    ) -> State:
-        """A client's message as the server counts it, given what it was sent.
-
-        What no honest client would say is brought back into its bounds here: the sum cannot tell.
-        """
-        return message
-
-    def fold(
-        self,
-        shared: State,
-        message: State,
-        agg: Aggregate,
-    ) -> NewState:
-        """What is sent in the next round, given the sums of the messages."""
-        return dict(shared)

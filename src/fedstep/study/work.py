@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,9 +16,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.partition import partitioner
-from fedstep.data.parts import label_counts
 from fedstep.data.plan import Plan
-from fedstep.data.sets import data_set
 from fedstep.execute.base import Executor
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
@@ -30,26 +27,19 @@ from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.folder import check_finished
 from fedstep.run.guarded import usually_guarded
-from fedstep.run.identity import federation_digest, tensors_digest
+from fedstep.run.identity import tensors_digest
 from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
+from fedstep.study.dealt import DealtTask, dealt_task_of
 from fedstep.study.plan import Job, Setting, Study
 
 WEIGHTING: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
 
 Watch = Callable[[RoundReport], None]
-
-
-@dataclass(frozen=True)
-class DealtTask:
-    """A task dealt to clients, and the hash of all its samples."""
-
-    split: tasks.Split
-    data_digest: str  # costs a pass over all samples, so it is kept with them
 
 
 def folder_of(run: Job, home: Path) -> Path:
@@ -73,35 +63,6 @@ def prepare(study: Study) -> None:
     named_model(study.setting.model, 0)
     if study.setting.partition:
         partitioner(study.setting.partition)
-
-
-# two: the runs of a study come seed by seed, and data may be as large as the memory
-@lru_cache(maxsize=2)
-def dealt_task(
-    data: str,
-    partition: str | None,
-    seed: int,
-    limit: int | None,
-    directory: Path | None,
-) -> DealtTask:
-    """The task of a run; runs that follow one another share it."""
-    partition_rule = None
-    if partition:
-        partition_rule = partitioner(partition)
-    split = tasks.load(data, partition_rule, directory, seed, limit)
-    return DealtTask(split, federation_digest(split.federation))
-
-
-def dealt_task_of(run: Job, data: Path | None) -> DealtTask:
-    """The task of a job, from the data directory."""
-    setting = run.setting
-    return dealt_task(
-        setting.data,
-        setting.partition,
-        run.seed,
-        setting.limit,
-        data,
-    )
 
 
 def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
@@ -134,44 +95,6 @@ def _metrics(setting: Setting) -> tuple[Metric, ...] | None:
     if not setting.metrics:
         return None
     return metrics_of(setting.metrics)
-
-
-def note_labels(
-    study: Study,
-    home: Path,
-    data: Path | None,
-) -> None:
-    """Write which labels the clients of the first seed hold, for the report.
-
-    Nothing is written where targets are no classes.
-    """
-    setting = study.setting
-    seed = study.seeds[0]
-    split = dealt_task(
-        setting.data,
-        setting.partition,
-        seed,
-        setting.limit,
-        data,
-    ).split
-    targets = split.federation.fields[-1]
-    if targets.is_floating_point() or targets.dim() != 1:
-        return
-    counts = label_counts(split.federation.parts, targets.numpy())
-    present = []
-    for label in range(counts.shape[1]):
-        # a label that no client holds would be an empty row of the chart
-        if counts[:, label].any():
-            present.append(label)
-    record = data_set(setting.data)
-    write_sealed(
-        home / "labels.json",
-        {
-            "seed": seed,
-            "labels": [record.label_name(label) for label in present],
-            "counts": counts[:, present].tolist(),
-        },
-    )
 
 
 def _first(

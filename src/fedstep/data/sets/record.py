@@ -6,7 +6,6 @@ imported inside the functions.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fedstep.core.errors import InputError
 from fedstep.data.cache import DamagedCache, cached, checksum, content_key, home, keep, kept, place
-from fedstep.data.files import ENDINGS
+from fedstep.data.directory import LIST, Absent, directory, files_in, is_there
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,13 +23,8 @@ if TYPE_CHECKING:
     from fedstep.data.users import Users
 
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
-LIST = "fedstep data list names the files"
 SPLITS = ("train", "test")
 HELDOUT = "heldout"
-
-
-class Absent(InputError):
-    """There are no files of a data set."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ class DataSet(ABC):
         folder = self._first_folder(data)
         absent = []
         for names in self.needs:
-            if folder is None or not any(_is_there(folder, name) for name in names):
+            if folder is None or not any(is_there(folder, name) for name in names):
                 absent.append(names[0])
         return absent
 
@@ -161,7 +155,7 @@ class FromFiles(DataSet):
         """From the files; tensors of an earlier time are taken where the files are the same."""
         folder = self._folder(data)
         # one key for all splits: the files are read through once
-        key = content_key(folder, _files(folder))
+        key = content_key(folder, files_in(folder))
         splits = {}
         for split in SPLITS:
             splits[split] = self._cached_split(
@@ -282,18 +276,6 @@ class Changed(DataSet):
         return cached(f"{self.name}-{key}", make)["inputs"], targets
 
 
-def directory(given: str | Path | None = None) -> Path:
-    """The folder of the data sets: what was given, or FEDSTEP_DATA."""
-    # what is said on the command line goes before what was set long ago
-    chosen = given or os.environ.get("FEDSTEP_DATA")
-    if not chosen:
-        raise Absent(f"no data directory: give --data DIRECTORY or set FEDSTEP_DATA ({LIST})")
-    # mistyped, and so not Absent: a copy of the hub must not be taken instead
-    if not Path(chosen).is_dir():
-        raise InputError(f"{chosen} is not a directory: give --data DIRECTORY or set FEDSTEP_DATA")
-    return Path(chosen)
-
-
 def every_fifth_for_testing(pair: Pair) -> Raw:
     """Samples without a test part of their own."""
     import torch
@@ -304,15 +286,3 @@ def every_fifth_for_testing(pair: Pair) -> Raw:
         train=(inputs[~held], targets[~held]),
         test=(inputs[held], targets[held]),
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def _is_there(
-    folder: Path,
-    name: str,
-) -> bool:
-    # `any` of a generator of paths: whether there is one
-    return any(any(folder.glob(name + ending)) for ending in ENDINGS)
