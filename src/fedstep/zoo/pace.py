@@ -33,8 +33,9 @@ def fedpace(
         b <- clip(b + gain cos(D_t, m_{t-1}), 0, log min(most, mean |D_i|^2 / |D_t|^2))
 
     The curvature is that of parabolas through accepted trials, 2 (1 - aim) steps of which reach T;
-    one step in eight is tried, and those where the loss is steep. p is divided by its mean. A mean of the x_t, whose weights grow as t^average, is evaluated and
-    shipped. Nothing has a unit, so nothing has to be set. Twice the numbers of fedavg each way.
+    one step in eight is tried, and those where the loss is steep. p is divided by its mean. A mean
+    of the x_t, whose weights grow as t^average, is evaluated and shipped. Nothing has a unit, so
+    nothing has to be set. Twice the numbers of fedavg each way.
     Paper: none; a composition of this library (docs/pace.md has what was tried and what failed).
     Special case: beta 0, most 1 and a very large tau: averaging at a common step.
     """
