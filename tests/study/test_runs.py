@@ -9,17 +9,23 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from fedstep import InputError
+from fedstep.data import tasks
+from fedstep.data.partition import Iid
+from fedstep.data.parts import partition_hash
 from fedstep.run import checkpoint
+from fedstep.run.folder import read_run
 from fedstep.run.journal import Journal
 from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
 from fedstep.study.study_file import read_study
+from fedstep.study.tune import tune
 from fedstep.study.work import finished, folder_of, work
 
 STUDY = """
@@ -113,6 +119,47 @@ def await_rows(home: Path, rows: int):
     while sum(len(p.read_text().splitlines()) for p in home.glob("runs/*/rounds.jsonl")) < rows:
         assert time.monotonic() < given_up
         time.sleep(0.005)
+
+
+def test_tuning_on_clients_set_aside_scores_no_test_sample(study, tmp_path):
+    study.write_text(study.read_text().replace("[tuning]", "[tuning]\nclients = 5"))
+    plan = read_study(study)
+    home = tmp_path / "home"
+    choices = tune(plan, home, None)
+    trials = plan.trials(plan.methods[0])
+    for trial in trials:
+        stored = read_run(folder_of(trial, home))
+        last = stored.rows[-1]
+        assert last["accuracy"] is None
+        assert last["test_loss"] is None
+        assert choices["FedAvg"].scores[trial.method] == last["validation_accuracy"]
+        # those who judge do not train
+        assert stored.spec["clients"] == 12 - 5
+        assert stored.spec["test_samples"] == 0
+    # the runs that are compared have all clients, and are scored on the test samples
+    final = plan.runs({method.label: method.candidates()[0] for method in plan.methods})
+    assert all(job.setting.set_aside is None for job in final)
+
+
+def test_clients_set_aside_are_drawn_by_the_seed_and_leave_the_others_whole():
+    whole = tasks.load("synthetic", Iid(clients=6), seed=0)
+    made = [tasks.set_aside(whole, 2, seed) for seed in range(4)]
+    digests = {partition_hash(split.federation.parts) for split in made}
+    assert len(digests) > 1
+    for split in made:
+        assert len(split.federation) == 4
+        trained = set(split.federation.parts.samples.tolist())
+        assert len(trained) + len(split.validation[1]) == len(whole.federation.parts.samples)
+        assert split.test is None
+    for count in (0, 6):
+        with pytest.raises(InputError, match="give 1 to 5"):
+            tasks.set_aside(whole, count, seed=0)
+
+
+def test_runs_of_before_there_were_clients_set_aside_keep_their_folders():
+    assert job().digest == "be487738ec87965f"
+    aside = replace(job().setting, set_aside=1)
+    assert replace(job(), setting=aside).digest != job().digest
 
 
 def test_a_study_runs_tunes_and_leaves_its_results(study, tmp_path):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedstep.core.errors import InputError
+from fedstep.core.errors import InputError, unknown
 from fedstep.run.files import plain
 
 
@@ -43,6 +43,16 @@ def add_results(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_workers(command: argparse.ArgumentParser) -> None:
+    """How many runs go on at a time."""
+    command.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes (default: 1); the results are the same",
+    )
+
+
 def add_json(command: argparse.ArgumentParser) -> None:
     """For programs: the numbers of a table as they are, before they are rounded into words."""
     command.add_argument(
@@ -56,6 +66,19 @@ def print_json(value: Any) -> None:
     """The only thing on stdout of a command with --json; what is not finite is null."""
     # print, not the console: no width of a terminal may break the lines
     print(json.dumps(plain(value), indent=1))
+
+
+def shipped_file(kind: str, name: str, folder: Path) -> Path:
+    """A TOML file by its path, or by the name of one that comes with the package."""
+    # a path that ends in .toml is never a name: a mistyped one is said to be missing, not unknown
+    given = Path(name)
+    if given.suffix == ".toml" or given.is_file():
+        return given
+    shipped = folder / f"{name}.toml"
+    if not shipped.exists():
+        names = sorted(path.stem for path in folder.glob("*.toml"))
+        raise InputError(unknown(kind, name, names))
+    return shipped
 
 
 def check_rounds(rounds: int) -> None:

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fedstep.cli.options import add_data, add_json, add_results, add_study, print_json
-from fedstep.core.errors import InputError, unknown
+from fedstep.cli.options import (
+    add_data,
+    add_json,
+    add_results,
+    add_study,
+    add_workers,
+    print_json,
+    shipped_file,
+)
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.analysis.profile import MethodProfile
-    from fedstep.study.choices import Choice
     from fedstep.study.estimate import Estimate
     from fedstep.study.plan import Study
 
@@ -36,12 +42,7 @@ def register(commands: Any) -> None:
         add_data(command)
         add_results(command)
         add_json(command)
-        command.add_argument(
-            "--workers",
-            type=int,
-            default=1,
-            help="processes (default: 1); the results are the same",
-        )
+        add_workers(command)
     run.add_argument(
         "--ray",
         nargs="?",
@@ -69,31 +70,18 @@ def register(commands: Any) -> None:
 
 def find_study(name: str) -> Path:
     """A study by path or by name."""
-    # a path that ends in .toml is never a name: a mistyped one is said to be missing, not unknown
-    given = Path(name)
-    if given.suffix == ".toml" or given.is_file():
-        return given
-    shipped = SHIPPED / f"{name}.toml"
-    if not shipped.exists():
-        names = sorted(path.stem for path in SHIPPED.glob("*.toml"))
-        raise InputError(unknown("study", name, names))
-    return shipped
+    return shipped_file("study", name, SHIPPED)
 
 
 def run_study(options: argparse.Namespace) -> None:
     """Tuning first, then the runs, then the comparison."""
     from fedstep.analysis.profile import method_profiles
     from fedstep.study.dealt import note_labels
-    from fedstep.study.pool import run_all
+    from fedstep.study.whole import run_whole
 
     study, home = _open(options)
-    choices = _tuned(study, home, options)
-    specs = {label: choice.spec for label, choice in choices.items()}
-    jobs = study.runs(specs)
-    labels = [method.label for method in study.methods] * len(study.seeds)
-    run_all(
-        jobs,
-        labels,
+    jobs = run_whole(
+        study,
         home,
         options.data,
         options.workers,
@@ -103,6 +91,7 @@ def run_study(options: argparse.Namespace) -> None:
     note_labels(study, home, options.data)
     profiles = None
     if options.profile:
+        labels = [method.label for method in study.methods] * len(study.seeds)
         profiles = method_profiles(jobs, labels, home)
     if options.json:
         print_json({"results": str(home), "profiles": [asdict(p) for p in profiles or ()]})
@@ -135,8 +124,10 @@ def _show_profile(profiles: list[MethodProfile]) -> None:
 
 def tune_study(options: argparse.Namespace) -> None:
     """Tuning alone, with what it chose and spent."""
+    from fedstep.study.tune import tune
+
     study, home = _open(options)
-    choices = _tuned(study, home, options)
+    choices = tune(study, home, options.data, options.workers)
     if options.json:
         print_json([asdict(choice) for choice in choices.values()])
         return
@@ -197,17 +188,13 @@ def _cost_text(cost: Estimate) -> tuple[str, str]:
 
 def _open(options: argparse.Namespace) -> tuple[Study, Path]:
     """The study and its results directory, which keeps a copy of the file."""
-    from fedstep.run.listed import write_listed
     from fedstep.study.study_file import read_study
-    from fedstep.study.work import prepare
+    from fedstep.study.whole import open_home
 
     path = find_study(options.study)
     study = read_study(path, options.scale)
-    prepare(study)  # a mistake is found before anything is written
     home = options.out or default_home(study)
-    # results are read by the file they were made with, even when the original has been changed
-    write_listed(home / "study.toml", path.read_bytes())
-    write_listed(home / "scale.txt", f"{study.scale}\n".encode())
+    open_home(study, home, path.read_bytes())
     return study, home
 
 
@@ -216,9 +203,3 @@ def default_home(study: Study) -> Path:
     if study.scale == "paper":
         return Path("results") / study.name
     return Path("results") / f"{study.name}-{study.scale}"
-
-
-def _tuned(study: Study, home: Path, options: argparse.Namespace) -> dict[str, Choice]:
-    from fedstep.study.tune import tune
-
-    return tune(study, home, options.data, options.workers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedstep.core.errors import InputError, unknown
+from fedstep.core.seeds import generator
 from fedstep.data.federation import Federation
 from fedstep.data.partition import Natural, Partitioner
 from fedstep.data.parts import Parts, partition_hash
@@ -28,6 +29,7 @@ class Split:
     heldout: Pair | None
     digest: str  # of the partition
     note: str  # what a reader of the results should know
+    validation: Pair | None = None  # samples of clients that were set aside
 
 
 def load(
@@ -83,6 +85,32 @@ def _dealt(
         )
     # of the ids, not of the labels as all other rules
     return Natural()(raw.ids, seed)
+
+
+def set_aside(split: Split, count: int, seed: int) -> Split:
+    """The task without `count` of its clients, whose samples take the place of the test samples.
+
+    What is chosen by them has never seen a test sample. The seed decides which clients they are.
+    """
+    federation = split.federation
+    population = len(federation)
+    if not 1 <= count < population:
+        raise InputError(
+            f"{count} clients to set aside: there are {population}; give 1 to {population - 1}"
+        )
+    order = torch.randperm(population, generator=generator(seed, "set aside"))
+    aside = set(order[:count].tolist())
+    parts = list(federation.parts)
+    rows = torch.cat([parts[client] for client in sorted(aside)])
+    inputs, targets = federation.fields
+    staying = [part for client, part in enumerate(parts) if client not in aside]
+    return replace(
+        split,
+        federation=replace(federation, parts=Parts.of(staying)),
+        test=None,
+        heldout=None,
+        validation=(inputs[rows], targets[rows]),
+    )
 
 
 def unseen(

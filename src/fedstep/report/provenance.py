@@ -10,7 +10,7 @@ from fedstep.report.metric_text import metric_value, with_unit
 from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
 from fedstep.report.style import LineStyle, line_style
 from fedstep.run.columns import MetricInfo
-from fedstep.study.plan import Study
+from fedstep.study.plan import Study, Tuning
 
 
 def facts(results: Results) -> str:
@@ -113,12 +113,7 @@ def tuning_section(results: Results) -> Section | None:
     if not rows:
         return None
     total = sum(group.choice.rounds for group in results.groups)
-    seed = results.study.tuning.seed
-    # By test data, and the page says so: it flatters whatever was tuned.
-    words = (
-        f"Chosen by test {metric.title} with seed {seed}, "
-        f"which no run of the study uses: this favours the tuned methods. {total:,} rounds in all."
-    )
+    words = f"{_chosen_by(results.study.tuning, metric)} {total:,} rounds in all."
     heads = (
         "method",
         "grid point",
@@ -129,6 +124,14 @@ def tuning_section(results: Results) -> Section | None:
     )
     table = PageTable(heads, tuple(rows), words=True)
     return Section("Tuning", words=words, tables=(table,))
+
+
+def _chosen_by(tuning: Tuning, metric: MetricInfo) -> str:
+    seed = f"with seed {tuning.seed}, which no run of the study uses"
+    if tuning.clients is not None:
+        return f"Chosen by the {metric.title} on {tuning.clients} clients set aside, {seed}."
+    # By test data, and the page says so: it flatters whatever was tuned.
+    return f"Chosen by test {metric.title} {seed}: this favours the tuned methods."
 
 
 def study_command(study: Study) -> str:

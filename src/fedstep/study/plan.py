@@ -63,6 +63,8 @@ class Setting:
     train_loss: YesNo = True  # evaluate the loss over all clients
     guard: YesNo = True  # shorten deltas out of all proportion; false: what the method says
     metrics: Metrics = ()  # the first is tuned, compared and drawn; (): the usual ones
+    # clients that do not train and are scored in place of the test samples: for tuning
+    set_aside: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ class Job:
         # and so do runs of before there was a guard
         if not self.setting.guard:
             del values["setting"]["guard"]
+        # and runs that set no clients aside
+        if self.setting.set_aside is None:
+            del values["setting"]["set_aside"]
         # sorted: the folders of old runs must not depend on the order of the fields
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -137,6 +142,8 @@ class Tuning:
 
     rounds: Count = 100
     seed: Seed = 1000  # far from those that people give
+    # set aside while the others train, to choose by; None: chosen by test samples
+    clients: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -164,5 +171,10 @@ class Study:
     def trials(self, method: Method) -> list[Job]:
         """The runs that tune a method."""
         # the loss over all clients is not what is tuned by, and costs more than the test set
-        setting = replace(self.setting, rounds=self.tuning.rounds, train_loss=False)
+        setting = replace(
+            self.setting,
+            rounds=self.tuning.rounds,
+            train_loss=False,
+            set_aside=self.tuning.clients,
+        )
         return [Job(setting, spec, self.tuning.seed) for spec in method.candidates()]

@@ -73,14 +73,15 @@ def parse_study(
 ) -> Study:
     """The same from the bytes of the file."""
     try:
-        return _study(path.stem, _table(data), scale, check)
+        return _study(path.stem, parse_table(data), scale, check)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _table(data: bytes) -> Table:
+def parse_table(data: bytes) -> Table:
+    """TOML from the bytes of a file."""
     if len(data) > LARGEST_FILE:
-        raise InputError(f"{len(data):,} bytes; a study has at most {LARGEST_FILE:,}")
+        raise InputError(f"{len(data):,} bytes; such a file has at most {LARGEST_FILE:,}")
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
@@ -99,7 +100,7 @@ def _study(
     if check:
         # a mistake is one whatever scale is asked for
         for each in (FULL_SCALE, *heading.scales):
-            _setting(_scaled(heading, table, each), check=False)
+            setting_of(_scaled(heading, table, each), check=False)
     scaled = _scaled(heading, table, scale)
     heading = _heading(scaled)
     if len(set(heading.seeds)) < len(heading.seeds):
@@ -110,7 +111,7 @@ def _study(
     return Study(
         name=name,
         title=title,
-        setting=_setting(scaled, check),
+        setting=setting_of(scaled, check),
         seeds=tuple(heading.seeds),
         methods=_methods(heading.methods, check),
         tuning=_within("tuning", Tuning, heading.tuning),
@@ -141,7 +142,8 @@ def _scaled(heading: Heading, table: Table, scale: str) -> Table:
     return {**table, **overrides, "tuning": {**heading.tuning, **tuning}}
 
 
-def _setting(table: Table, check: bool) -> Setting:
+def setting_of(table: Table, check: bool) -> Setting:
+    """The fields of a setting among those of a file."""
     values = {name: table[name] for name in SETTINGS if name in table}
     # a file that counts epochs need not say that it does not count steps
     if values.get("epochs") is not None:
@@ -164,7 +166,7 @@ def _methods(entries: list[Table], check: bool) -> tuple[Method, ...]:
         raise InputError("give [[methods]] with different labels")
     if check:
         for method in methods:
-            _check_method(method)
+            check_method(method)
     return tuple(methods)
 
 
@@ -180,7 +182,7 @@ def _within(place: str, kind: type[Any], table: Table) -> Any:
         raise InputError(f"{place}: {message}") from None
 
 
-def _check_method(method: Method) -> None:
+def check_method(method: Method) -> None:
     """Build every grid point: a misspelt argument is found before hours of runs."""
     from fedstep.spec import build  # here, so that results are read without torch
 

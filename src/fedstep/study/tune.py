@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fedstep.core.errors import InputError
-from fedstep.run.columns import metric_infos
+from fedstep.run.columns import VALIDATION, metric_infos
 from fedstep.run.files import json_bytes
 from fedstep.run.folder import read_run
 from fedstep.run.history import Run
@@ -26,8 +26,8 @@ def tune(
 ) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
 
-    The choice is made on the first metric, on test data, of a seed that the study does not use:
-    this favours the tuned methods.
+    The choice is made on the first metric, of a seed that the study does not use: on clients that
+    are set aside where `tuning.clients` says so, else on test data, which favours the tuned methods.
     """
     if study.tuning.seed in study.seeds:
         raise InputError(
@@ -57,7 +57,10 @@ def best_choice(
     if not method.grid:
         return Choice(method.label, method.spec, 0, {})
     trials = {job.method: _trial(job, home) for job in study.trials(method)}
-    scores = {spec: _score(run) for spec, run in trials.items()}
+    chosen_by = ""
+    if study.tuning.clients is not None:
+        chosen_by = VALIDATION
+    scores = {spec: _score(run, chosen_by) for spec, run in trials.items()}
     finite = {spec: score for spec, score in scores.items() if score is not None}
     if not finite:
         raise InputError(
@@ -86,12 +89,15 @@ def _trial(job: Job, home: Path) -> Run:
     return Run(job.method, stored.rows, metric_infos(stored.spec))
 
 
-def _score(run: Run) -> float | None:
-    """None of a run that diverged: updates were refused at its end, or there is no number."""
+def _score(run: Run, prefix: str) -> float | None:
+    """None of a run that diverged: updates were refused at its end, or there is no number.
+
+    prefix: of the metric's column, which says on whose samples.
+    """
     # the same tenth that the score is taken of: one refused update early on is forgiven
     count = max(1, len(run.rows) // 10)
     tail = run.rows[-count:]
-    score = run.final(run.metric.name)
+    score = run.final(prefix + run.metric.name)
     if math.isnan(score) or any(row["rejected"] for row in tail):
         return None
     return score

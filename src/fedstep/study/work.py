@@ -23,6 +23,7 @@ from fedstep.execute.processes import Processes
 from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.task import Task
 from fedstep.models.text import named_model
+from fedstep.run.cpu import cpu_kind
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.folder import check_finished
@@ -34,7 +35,7 @@ from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
-from fedstep.study.dealt import DealtTask, dealt_task_of
+from fedstep.study.dealt import dealt_task_of
 from fedstep.study.plan import Job, Setting, Study
 
 WEIGHTING: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
@@ -69,6 +70,8 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     """The run as a simulation."""
     setting = run.setting
     split = dealt_task_of(run, data).split
+    if setting.set_aside is not None:
+        split = tasks.set_aside(split, setting.set_aside, run.seed)
     # a key of its own: all methods of a seed start from the same model
     model = named_model(setting.model, key(run.seed, "model"))
     algorithm = build(run.method)
@@ -86,6 +89,7 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
         heldout=_first(split.heldout, setting.eval_limit),
         train=setting.train_loss,
         metrics=_metrics(setting),
+        validation=_first(split.validation, setting.eval_limit),
     )
     return made, split
 
@@ -123,9 +127,10 @@ def work(
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
     with opened(folder_of(run, home), patience) as folder:
         if not folder.is_finished(run.setting.rounds):
-            made, _ = simulation(run, data)
-            dealt = dealt_task_of(run, data)
-            identity, about = _manifest(run, made, dealt)
+            made, split = simulation(run, data)
+            # of all samples: which of them train is part of the digest
+            data_digest = dealt_task_of(run, data).data_digest
+            identity, about = _manifest(run, made, split, data_digest)
             # before the first round: the folder of another run is refused untouched
             folder.identify(identity, about)
             with _executor(made.task, workers) as executor:
@@ -192,22 +197,23 @@ def _model_tensors(server: Server) -> dict[str, Tensor]:
 def _manifest(
     run: Job,
     made: Simulation,
-    dealt: DealtTask,
+    split: tasks.Split,
+    data_digest: str,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What decides the numbers, and what else is worth knowing."""
-    split = dealt.split
     sizes = split.federation.sizes.tolist()
     # the samples too: a run that goes on over changed data would be neither run
     identity = {
         "digest": run.digest,  # of setting, method and seed
         "partition": split.digest,
-        "data": dealt.data_digest,
+        "data": data_digest,
         "test": _digest(made.test),
         "cut": made.executor.cut,
     }
     about = {
         **asdict(run),
         "note": split.note,
+        "cpu": cpu_kind(),
         "algorithm": repr(made.task.algorithm),
         "parameters": made.task.model.dim,
         "clients": len(sizes),
