@@ -22,6 +22,7 @@ LAYERS = [
     ["study"],
     ["analysis"],
     ["report"],
+    ["leaderboard"],
     ["watch"],
     ["callbacks"],
     ["training"],

@@ -11,6 +11,7 @@ from fedstep.cli import (
     completion,
     data,
     demo,
+    leaderboard,
     partition,
     results,
     show,
@@ -22,7 +23,19 @@ from fedstep.cli import (
 from fedstep.cli.parser import SuggestingParser
 from fedstep.core.errors import InputError
 
-COMMANDS = (demo, toy, show, data, partition, study, theory, results, watch, completion)
+COMMANDS = (
+    demo,
+    toy,
+    show,
+    data,
+    partition,
+    study,
+    theory,
+    results,
+    leaderboard,
+    watch,
+    completion,
+)
 
 
 def parser() -> argparse.ArgumentParser:

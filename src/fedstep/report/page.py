@@ -20,7 +20,8 @@ class Cell:
     text: str
     code: bool = False
     strong: bool = False
-    link: str = ""  # where it leads, on a page that is served
+    link: str = ""  # where it leads, on a page that is served or on this one
+    order: float | None = None  # in a table that can be sorted; None: by its words
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class PageTable:
     rows: tuple[TableRow, ...]
     title: str = ""
     words: bool = False  # to the left; numbers stand to the right
+    name: str = ""  # links lead here by it
+    sortable: bool = False  # by a click on a head
 
     @property
     def keyed(self) -> bool:
@@ -78,6 +81,8 @@ class Section:
     tables: tuple[PageTable, ...] = ()
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+    details: tuple[Detail, ...] = ()  # folded, at its end
+    name: str = ""  # links lead here by it
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ class Detail:
     title: str
     table: PageTable | None = None
     text: str = ""
+    tables: tuple[PageTable, ...] = ()
 
 
 @dataclass(frozen=True)

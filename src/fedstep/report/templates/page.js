@@ -31,3 +31,42 @@ document.addEventListener("click", async (event) => {
     button.textContent = "Marked";
   }
 });
+
+// A click on a head sorts its table; a second one turns the order round.
+function orderOf(row, place) {
+  const cell = row.cells[place];
+  if (cell.dataset.order !== undefined) return Number(cell.dataset.order);
+  return cell.textContent.trim().toLowerCase();
+}
+
+function before(one, other) {
+  if (one === other) return 0;
+  // What is no number stands behind every number.
+  if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
+  return one < other ? -1 : 1;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-sort]");
+  if (!button) return;
+  const head = button.closest("th");
+  const ascending = head.getAttribute("aria-sort") !== "ascending";
+  for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  const body = head.closest("table").tBodies[0];
+  const rows = [...body.rows];
+  const sign = ascending ? 1 : -1;
+  rows.sort((a, b) => sign * before(orderOf(a, head.cellIndex), orderOf(b, head.cellIndex)));
+  body.append(...rows);
+});
+
+// A link into what is folded unfolds it.
+function unfold() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const folded = target?.closest("details");
+  if (!folded) return;
+  folded.open = true;
+  target.scrollIntoView();
+}
+addEventListener("hashchange", unfold);
+unfold();

@@ -1,0 +1,5 @@
+"""The leaderboard: what it costs to reach a target, tuning counted.
+
+A track and an entry are TOML files. Together they are a study (`match`), whose outcome is one JSON
+file (`outcome`) that tables and the page are made of.
+"""

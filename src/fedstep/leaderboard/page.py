@@ -1,0 +1,287 @@
+"""The leaderboard as one page: who stands where, the curves, and where every number comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf, isfinite, isnan
+
+from fedstep.leaderboard.provenance import made_by, provenance_name
+from fedstep.leaderboard.read import Board, ShownTrack
+from fedstep.leaderboard.standing import Standing, mean_curve
+from fedstep.leaderboard.words import cost_text, target_text, track_facts
+from fedstep.report.chart import Band, Chart, Series
+from fedstep.report.metric_text import axis_label, metric_spread, with_unit
+from fedstep.report.page import (
+    Cell,
+    Detail,
+    LegendKey,
+    Page,
+    PageTable,
+    Section,
+    TableRow,
+    figure,
+    legend_of,
+)
+from fedstep.report.style import LineStyle, line_style
+
+TARGET = "target"
+LAST = 1e300  # the order of what was never reached: behind all numbers, also in JavaScript
+RULES = (
+    "A track is a task with a target and a budget of rounds. What an entry spends is the rounds of "
+    "all points of its grid and the rounds of one run to the target, which is reached when the mean "
+    "over a window of evaluations and over all seeds is there. Grid points are compared on clients "
+    "that are set aside, never on test samples; seeds are drawn from the hash of track and entry. "
+    "A forward pass alone is a third of a gradient. Every number leads to the command and the hash "
+    "that made it."
+)
+
+
+def board_page(board: Board) -> Page:
+    """All tracks with their entries; a track without results says how to be the first."""
+    styles = _styles(board)
+    sections = [_overview(board, styles)]
+    sections += [_track_section(shown, styles) for shown in board.tracks]
+    return Page(
+        title="The fedstep leaderboard",
+        summary=_summary(board),
+        legend=_legend(styles),
+        texts=(RULES,),
+        warning=" ".join(board.warnings),
+        sections=tuple(section for section in sections if section is not None),
+        command="fedstep leaderboard page",
+    )
+
+
+def _styles(board: Board) -> Mapping[str, LineStyle]:
+    """An entry looks the same on every track."""
+    names: dict[str, None] = {}
+    for shown in board.tracks:
+        for standing in shown.standings:
+            names[standing.outcome.entry.name] = None
+    # by name: a new result does not recolour the others of its track
+    return {name: line_style(index) for index, name in enumerate([*sorted(names), TARGET])}
+
+
+def _legend(styles: Mapping[str, LineStyle]) -> tuple[LegendKey, ...]:
+    # the target alone is no legend
+    if len(styles) < 2:
+        return ()
+    return legend_of(list(styles))
+
+
+def _summary(board: Board) -> str:
+    with_results = [shown for shown in board.tracks if shown.standings]
+    if not with_results:
+        return "There is no result yet: fedstep leaderboard run TRACK ENTRY makes one."
+    firsts = []
+    for shown in with_results:
+        first = shown.standings[0]
+        entry = first.outcome.entry.title
+        if first.reached:
+            rounds = cost_text(first.total.rounds)
+            firsts.append(f"{entry} on {shown.track.name} ({rounds} rounds in all)")
+        else:
+            firsts.append(f"nobody on {shown.track.name}")
+    return f"First: {'; '.join(firsts)}."
+
+
+def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
+    """Entries by tracks: all rounds to the target."""
+    shown = [each for each in board.tracks if each.standings]
+    if not shown:
+        return None
+    by_entry: dict[str, dict[str, Standing]] = {}
+    for each in shown:
+        for standing in each.standings:
+            name = standing.outcome.entry.name
+            by_entry.setdefault(name, {})[each.track.name] = standing
+    rows = []
+    for name, standings in by_entry.items():
+        rows.append(_overview_row(name, standings, shown, styles[name]))
+    # best first, as the place over tracks tells; those who lack a track cannot be compared
+    rows.sort(key=_mean_place)
+    heads = ("entry", "mean place", "reached", *(each.track.name for each in shown))
+    return Section(
+        "All tracks",
+        words="Rounds to the target of each track, tuning counted. A click on a head sorts.",
+        tables=(PageTable(heads, tuple(rows), sortable=True),),
+        name="all",
+    )
+
+
+def _overview_row(
+    name: str,
+    standings: Mapping[str, Standing],
+    shown: Iterable[ShownTrack],
+    style: LineStyle,
+) -> TableRow:
+    places = [standing.place for standing in standings.values()]
+    reached = sum(standing.reached for standing in standings.values())
+    mean_place = sum(places) / len(places)
+    cells = [
+        Cell(name, strong=True),
+        Cell(f"{mean_place:.1f}", order=mean_place),
+        Cell(f"{reached} of {len(standings)}", order=-reached),
+    ]
+    for each in shown:
+        standing = standings.get(each.track.name)
+        if standing is None:
+            cells.append(Cell("", order=LAST))
+        else:
+            cells.append(_cost_cell(standing.total.rounds, standing))
+    return TableRow(tuple(cells), style)
+
+
+def _mean_place(row: TableRow) -> float:
+    order = row.cells[1].order
+    assert order is not None
+    return order
+
+
+def _track_section(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Section:
+    track = shown.track
+    title = f"{track.title} ({track.name})"
+    words = f"{track.text} {track_facts(track)}".strip()
+    command = f"fedstep leaderboard run {track.name} ENTRY"
+    if not shown.standings:
+        return Section(title, words=f"{words} No result yet.", code=command, name=track.name)
+    details = Detail(
+        f"The command and the hash behind every number of {track.name}",
+        tables=tuple(made_by(standing) for standing in shown.standings),
+    )
+    charts = [_curves(shown, styles), _cost_chart(shown, styles)]
+    return Section(
+        title,
+        words=words,
+        code=command,
+        tables=(_track_table(shown, styles),),
+        figures=tuple(figure(chart) for chart in charts if chart.drawable),
+        details=(details,),
+        name=track.name,
+    )
+
+
+def _track_table(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> PageTable:
+    metric = shown.standings[0].outcome.metric
+    rows = []
+    for standing in shown.standings:
+        outcome = standing.outcome
+        score = Cell(
+            metric_spread(standing.score, metric),
+            order=_score_order(standing),
+            link=_link(standing),
+        )
+        cells = (
+            Cell(outcome.entry.title, strong=True),
+            Cell(str(standing.place), order=standing.place),
+            _cost_cell(standing.total.rounds, standing),
+            _cost_cell(outcome.tuning.spent.rounds, standing),
+            _cost_cell(standing.reach.rounds, standing),
+            _cost_cell(standing.total.gradients, standing),
+            _cost_cell(standing.total.megabytes, standing),
+            score,
+            Cell(outcome.entry.who),
+            Cell(outcome.digest[:12], code=True, link=_link(standing)),
+        )
+        rows.append(TableRow(cells, styles[outcome.entry.name]))
+    heads = (
+        "entry",
+        "place",
+        f"all rounds to {target_text(shown.track)}",
+        "tuning",
+        "of one run",
+        "all gradients",
+        "all MB",
+        with_unit(f"final {metric.title}", metric),
+        "who",
+        "hash",
+    )
+    return PageTable(heads, tuple(rows), sortable=True)
+
+
+def _cost_cell(value: float, standing: Standing) -> Cell:
+    order = value
+    if value == inf:
+        order = LAST
+    return Cell(cost_text(value), order=order, link=_link(standing))
+
+
+def _score_order(standing: Standing) -> float:
+    """The best first, and what diverged last."""
+    mean = standing.score.mean
+    if isnan(mean):
+        return LAST
+    return -standing.outcome.metric.rank(mean)
+
+
+def _link(standing: Standing) -> str:
+    return f"#{provenance_name(standing)}"
+
+
+def _curves(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Chart:
+    metric = shown.standings[0].outcome.metric
+    lines = []
+    for standing in shown.standings:
+        curve = mean_curve(standing.outcome)
+        lines.append(
+            Series(
+                name=standing.outcome.entry.name,
+                x=curve.x,
+                y=curve.y,
+                style=styles[standing.outcome.entry.name],
+                band=Band(curve.low, curve.high),
+            )
+        )
+    lines.append(_target_line(shown, styles))
+    return Chart(
+        title=f"Test {metric.title} by round, {shown.track.name}",
+        x_label="round of a run, tuning not counted",
+        y_label=axis_label(metric),
+        series=tuple(lines),
+        note="Mean over seeds, band: one standard deviation; the thin line is the target.",
+        settled=0.25,
+    )
+
+
+def _target_line(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Series:
+    metric = shown.standings[0].outcome.metric
+    target = shown.track.target
+    if metric.percent:
+        target *= 100
+    return Series(
+        name=TARGET,
+        x=(0.0, float(shown.track.setting.rounds)),
+        y=(target, target),
+        style=styles[TARGET],
+        faint=True,
+    )
+
+
+def _cost_chart(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Chart:
+    """A dot an entry: what it paid, and what it got."""
+    metric = shown.standings[0].outcome.metric
+    scale = 1
+    if metric.percent:
+        scale = 100
+    dots = []
+    for standing in shown.standings:
+        paid = standing.spent.rounds
+        if not isfinite(standing.score.mean):
+            continue
+        dots.append(
+            Series(
+                name=standing.outcome.entry.name,
+                x=(paid,),
+                y=(scale * standing.score.mean,),
+                style=styles[standing.outcome.entry.name],
+                dots=True,
+            )
+        )
+    return Chart(
+        title=f"Cost against {metric.title}, {shown.track.name}",
+        x_label="all rounds, tuning counted",
+        y_label=f"final {axis_label(metric)}",
+        series=tuple(dots),
+        log_x=True,
+        note="To the left: cheap. Who never reached the target has paid the whole budget.",
+    )
