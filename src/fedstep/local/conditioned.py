@@ -8,7 +8,7 @@ import torch
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.vec import NewState, State, Vec, norm_sq
+from fedstep.core.vec import NewState, State, Vec
 from fedstep.local.directions import Direction
 
 
@@ -26,7 +26,7 @@ class Conditioned(Direction):
     own mean, so that nobody's loud gradients drown the others'.
 
     Costs as many numbers as the model has, once up and once down a round. A client whose gradients
-    are all 0, or not finite, says nothing.
+    are all 0, or one of whose gradients is not finite, says nothing in that round.
     """
 
     tau: float = 0.1  # of the root mean square over coordinates
@@ -66,12 +66,9 @@ class Conditioned(Direction):
         x: Vec,
         state: State,
     ) -> tuple[Vec, NewState]:
-        # one gradient that is not finite must not silence the client for the whole round
-        finite = torch.isfinite(norm_sq(d)).unsqueeze(-1)
-        counted = torch.where(finite, d, 0.0)
         return d * state["factors"], {
             "factors": state["factors"],
-            "squares": torch.addcmul(state["squares"], counted, counted),
+            "squares": torch.addcmul(state["squares"], d, d),
         }
 
     def message(self, state: State) -> NewState:

@@ -138,14 +138,13 @@ class CommonStep(StepRule):
     ) -> tuple[Outcome, NewState]:
         before = CommonState.of(state)
         slope = phi.slope(g, d)
-        length = phi.norm_sq(d).sqrt()
         begin = self._begin(phi, f, slope, before)
-        longest = self._longest(length, before)
+        longest = self._longest(phi, d, before)
         first = torch.minimum(self._fitted(begin, before.guess), longest)
 
         sound = torch.isfinite(f) & torch.isfinite(slope)
         # without a slope there is no first trial either, and nothing to search for
-        still = sound & ((phi.norm_sq(g) < ZERO_GRADIENT**2) | (first == 0))
+        still = sound & ((slope.abs() < ZERO_GRADIENT**2) | (first == 0))
         ready = sound & ~still & (slope < 0) & torch.isfinite(first)
         due, cadence = self.cadence(slope, before.cadence)
         searching = ready & (due | (before.common == 0))
@@ -251,7 +250,11 @@ class CommonStep(StepRule):
             shrink=self._line.shrink,
         )
 
-    def _longest(self, length: Scalar, before: CommonState) -> Scalar:
+    def _longest(self, phi: Phi, d: Vec, before: CommonState) -> Scalar:
+        # only the first round has to know how long the direction is
+        if bool((before.common > 0).all()):
+            return before.common
+        length = phi.norm_sq(d).sqrt()
         return torch.where(before.common > 0, before.common, before.reach / length)
 
     def _trial(self, begin: SearchStart, eta: Scalar) -> Trial:
