@@ -43,13 +43,14 @@ def register(commands: Any) -> None:
         add_results(command)
         add_json(command)
         add_workers(command)
-    run.add_argument(
-        "--ray",
-        nargs="?",
-        const="local",
-        metavar="ADDRESS",
-        help="do the runs on a Ray cluster (extra `ray`); without an address on this machine",
-    )
+        command.add_argument(
+            "--ray",
+            nargs="?",
+            const="local",
+            metavar="ADDRESS",
+            help="do the runs, or the rounds of a single one, on a Ray cluster (extra `ray`); "
+            "without an address on this machine",
+        )
     run.add_argument(
         "--profile",
         action="store_true",
@@ -127,7 +128,7 @@ def tune_study(options: argparse.Namespace) -> None:
     from fedstep.study.tune import tune
 
     study, home = _open(options)
-    choices = tune(study, home, options.data, options.workers)
+    choices = tune(study, home, options.data, options.workers, options.ray)
     if options.json:
         print_json([asdict(choice) for choice in choices.values()])
         return

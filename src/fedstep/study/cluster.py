@@ -1,12 +1,17 @@
-"""The runs of a study on a Ray cluster: one task a run, results in a shared folder (extra `ray`)."""
+"""The runs of a study on a Ray cluster: one task a run, results in a shared folder (extra `ray`).
+
+A single run would leave all but one worker idle: there the clients of its rounds are the work.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from fedstep.core.errors import InputError
+from fedstep.execute.ray import Ray
 from fedstep.execute.ray_session import RaySession, ray
 from fedstep.study.board import RunsBoard
 from fedstep.study.plan import Job
@@ -31,11 +36,28 @@ def finish_on_ray(
     """
     session = RaySession.open(address)
     try:
+        # a profile says where the time of one process goes: such a run stays in one
+        if len(pending.runs) == 1 and not pending.profile:
+            _finish_rounds(pending, board, cpus)
+            return
         home = pending.home.resolve()
         _check_shared(home, cpus)
         _await_runs(_submitted(pending, home, cpus), home, board)
     finally:
         session.close()
+
+
+def _finish_rounds(pending: PendingRuns, board: RunsBoard, cpus: float) -> None:
+    """One run: its driver is here, and the clients of every round are on the cluster."""
+    (run,) = pending.runs
+    notes = work(
+        run.job,
+        pending.home,
+        pending.data,
+        watch=board.watcher(run.job, run.label),
+        spread=partial(Ray, cpus=cpus),
+    )
+    show_finished(board, run, notes)
 
 
 def _check_shared(home: Path, cpus: float) -> None:
@@ -67,9 +89,13 @@ def _reads(path: Path, text: str) -> bool:
 def _submitted(pending: PendingRuns, home: Path, cpus: float) -> dict[Any, PendingRun]:
     # retried by Ray when its worker or node dies; what a run raises is not retried
     task = ray.remote(_work).options(num_cpus=cpus, max_retries=3)
+    # workers have a working directory of their own: a path must say all of itself
+    data = pending.data
+    if data is not None:
+        data = data.resolve()
     submitted = {}
     for run in pending.runs:
-        reference = task.remote(run.job, home, pending.data, pending.profile)
+        reference = task.remote(run.job, home, data, pending.profile)
         submitted[reference] = run
     return submitted
 

@@ -51,10 +51,14 @@ def run_all(
     """Finish every job that is not; a job listed twice is done once.
 
     The results do not depend on the number of workers. ray: the address of a cluster that is to do
-    the runs; "local" starts one on this machine.
+    the runs, or the rounds of a single one; "local" starts one on this machine.
     """
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
+    if ray is not None and workers > 1:
+        raise InputError(
+            f"--workers {workers} --ray: the cluster's CPUs are the workers; leave --workers out"
+        )
     pending = PendingRuns(
         _unfinished(jobs, labels, home),
         home,

@@ -23,6 +23,7 @@ def tune(
     home: Path,
     data: Path | None,
     workers: int = 1,
+    ray: str | None = None,
 ) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
 
@@ -41,7 +42,7 @@ def tune(
             trials = study.trials(method)
             jobs += trials
             labels += [f"tuning {method.label}"] * len(trials)
-    run_all(jobs, labels, home, data, workers)
+    run_all(jobs, labels, home, data, workers, ray=ray)
     choices = {method.label: best_choice(study, method, home) for method in study.methods}
     rows = [asdict(choice) for choice in choices.values()]
     write_listed(home / "tuning.json", json_bytes(rows))

@@ -31,7 +31,7 @@ def run_whole(
 
     They come seed by seed, the methods in their order.
     """
-    choices = tune(study, home, data, workers)
+    choices = tune(study, home, data, workers, ray)
     specs = {label: choice.spec for label, choice in choices.items()}
     jobs = study.runs(specs)
     labels = [method.label for method in study.methods] * len(study.seeds)

@@ -17,7 +17,7 @@ from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.partition import partitioner
 from fedstep.data.plan import Plan
-from fedstep.execute.base import Executor
+from fedstep.execute.base import Executor, Local
 from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
 from fedstep.execute.profiler import TimeProfiler
@@ -41,6 +41,7 @@ from fedstep.study.plan import Job, Setting, Study
 WEIGHTING: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
 
 Watch = Callable[[RoundReport], None]
+Spread = Callable[[Local], Executor]  # who does the work that an executor alone would do
 
 
 def folder_of(run: Job, home: Path) -> Path:
@@ -118,11 +119,12 @@ def work(
     workers: int = 1,
     profile: bool = False,
     patience: float = 0.0,
+    spread: Spread | None = None,
 ) -> list[str]:
     """Bring a run to its end; returns what there is to say about damaged files.
 
     `patience`: seconds to wait for another process that holds the run, such as one that is dying on
-    another machine.
+    another machine. `spread`: other workers for the rounds than processes of this machine.
     """
     torch.set_num_threads(1)  # the same bits on every machine size, and room for other workers
     with opened(folder_of(run, home), patience) as folder:
@@ -133,7 +135,7 @@ def work(
             identity, about = _manifest(run, made, split, data_digest)
             # before the first round: the folder of another run is refused untouched
             folder.identify(identity, about)
-            with _executor(made.task, workers) as executor:
+            with _executor(made.task, workers, spread) as executor:
                 made = replace(made, executor=executor)
                 if profile:
                     _complete_timed(folder, run, made, watch, workers)
@@ -142,8 +144,10 @@ def work(
         return folder.notes
 
 
-def _executor(task: Task, workers: int) -> Executor:
+def _executor(task: Task, workers: int, spread: Spread | None) -> Executor:
     alone = choose(task.model)
+    if spread is not None:
+        return spread(alone)
     if workers == 1:
         return alone
     return Processes(alone, workers)

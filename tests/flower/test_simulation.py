@@ -1,0 +1,58 @@
+"""Flower's own simulation, on Ray: the bits and rows of `Sequential` in one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import safetensors.torch
+import torch
+from fakes import simulated
+from simulated_app import METHODS, ROUNDS
+
+HERE = Path(__file__).parent
+LIMIT = 280  # seconds: half a minute on an idle machine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the methods came to, all in one simulation: it takes seconds to start."""
+    if find_spec("ray") is None:
+        pytest.skip("Flower's simulation needs Ray: pip install 'flwr[simulation]'")
+    made = tmp_path_factory.mktemp("simulation")
+    token = made / "token"
+    token.write_text(uuid4().hex * 2)
+    environment = {
+        **os.environ,
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "remote")]),
+        "FLWR_HOME": str(made / "flwr"),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listens on loopback alone
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_worker_niceness": "0",
+    }
+    log = made / "log.txt"
+    program = [sys.executable, str(HERE / "simulated_app.py"), str(made)]
+    with log.open("w") as file:
+        try:
+            subprocess.run(program, env=environment, stdout=file, stderr=file, timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            # Flower's simulation does not end by itself where its Ray has failed
+            pytest.fail(f"not done after {LIMIT} s: {log.read_text()[-3000:]}")
+    return made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_bits_and_rows_are_those_of_one_process(method, folder):
+    server, rows = simulated(method, ROUNDS)
+    there = safetensors.torch.load_file(folder / f"{method}.safetensors")
+    assert torch.equal(there["x"], server.x)
+    assert torch.equal(there["readout"], server.readout)
+    assert (folder / f"{method}.txt").read_text() == rows
