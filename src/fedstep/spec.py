@@ -9,11 +9,13 @@ here.
 from __future__ import annotations
 
 import inspect
+import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, get_args
@@ -26,6 +28,7 @@ from fedstep.core.errors import InputError
 from fedstep.local.solver import LocalSolver
 
 HOMES = (steps, local, corrections, server)  # the packages that hold the parts
+PLUGINS = "fedstep.methods"  # the entry points by which other packages bring methods
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,26 @@ def methods() -> dict[str, Callable[..., Algorithm]]:
     named = {name: getattr(zoo, name) for name in zoo.__all__}
     for name in authors.__all__:
         named[f"authors.{name}"] = getattr(authors, name)
+    return named
+
+
+@cache
+def plugin_methods() -> dict[str, Callable[..., Algorithm]]:
+    """The methods of other packages that are installed, each behind the name of its module.
+
+    A package names them in its pyproject.toml, and `sign(step=1.0)` is then `my_package.sign(...)`:
+
+        [project.entry-points."fedstep.methods"]
+        sign = "my_package.methods:sign"
+    """
+    named = {}
+    for point in entry_points(group=PLUGINS):
+        module = point.module.split(".")[0]
+        try:
+            named[f"{module}.{point.name}"] = point.load()
+        except Exception as error:
+            # any error of the package's own code: it must not take all other methods with it
+            warnings.warn(f"{module}.{point.name} is left out: {error}", stacklevel=2)
     return named
 
 
@@ -203,7 +226,8 @@ def _names(members: Mapping[str, type]) -> str:
 
 @cache
 def _language() -> Language:
-    makers = {n: _with_slots(f) for n, f in methods().items()}
+    constructors = {**plugin_methods(), **methods()}
+    makers = {name: _with_slots(maker) for name, maker in constructors.items()}
     return Language("method", makers, parts(), "fedsls(c=0.1)", "Restart()")
 
 

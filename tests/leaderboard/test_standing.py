@@ -196,3 +196,12 @@ def test_a_bad_entry_is_one_line(tmp_path, line, message):
 def test_nan_is_no_score():
     made = boards.with_scores(boards.outcome(boards.SEARCH, 0.9), [[nan] * 20] * 3)
     assert standing_of(made).reach.rounds == inf
+
+
+def test_a_file_name_that_would_break_a_path_or_a_link_is_refused(tmp_path):
+    text = "title = 't'\nspec = 'fedavg'\nwho = 'we'\nlicence = 'MIT'\n"
+    for name in ("a b", "50%", "-x", "<b>"):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(text)
+        with pytest.raises(InputError, match="letters, digits, dots and hyphens"):
+            read_entry(path)

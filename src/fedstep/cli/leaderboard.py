@@ -31,6 +31,7 @@ def register(commands: Any) -> None:
     kinds = board.add_subparsers(metavar="what", required=True)
     listing = kinds.add_parser("list", help="tracks, entries and how they stand")
     listing.set_defaults(run=list_board)
+    listing.add_argument("--markdown", action="store_true", help="print the standings as Markdown")
     add_json(listing)
     run = kinds.add_parser("run", help="tune an entry on a track, run its seeds, write the result")
     run.add_argument("track", metavar="TRACK", help="a TOML file, or the name of a track")
@@ -80,9 +81,14 @@ def list_board(options: argparse.Namespace) -> None:
     """The tracks with the best entry of each, then the entries."""
     from fedstep.leaderboard.entry import shipped_entries
     from fedstep.leaderboard.read import read_board
+    from fedstep.leaderboard.standings import standings_markdown
     from fedstep.leaderboard.words import cost_text, target_text
 
     board = read_board(options.home)
+    if options.markdown:
+        # print, not the console: no width of a terminal may break the lines
+        print(standings_markdown(board), end="")
+        return
     entries = shipped_entries()
     if options.json:
         print_json(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.core.errors import InputError
+from fedstep.leaderboard.track import FileName
 from fedstep.study.plan import Label, Method, Numbers, Spec, Text
 from fedstep.study.study_file import check_method, parse_table
 from fedstep.study.typed import typed
@@ -19,7 +20,7 @@ ENTRIES = Path(__file__).parent / "entries"
 class BoardEntry:
     """A line of the leaderboard."""
 
-    name: Text  # of its file
+    name: FileName
     title: Label
     spec: Spec  # as in a study: braces are filled from the grid
     who: Label

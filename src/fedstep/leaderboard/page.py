@@ -8,6 +8,11 @@ from math import inf, isfinite, isnan
 from fedstep.leaderboard.provenance import made_by, provenance_name
 from fedstep.leaderboard.read import Board, ShownTrack
 from fedstep.leaderboard.standing import Standing, mean_curve
+from fedstep.leaderboard.standings import (
+    EntryStandings,
+    entry_standings,
+    tracks_with_results,
+)
 from fedstep.leaderboard.words import cost_text, target_text, track_facts
 from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label, metric_spread, with_unit
@@ -70,7 +75,7 @@ def _legend(styles: Mapping[str, LineStyle]) -> tuple[LegendKey, ...]:
 
 
 def _summary(board: Board) -> str:
-    with_results = [shown for shown in board.tracks if shown.standings]
+    with_results = tracks_with_results(board)
     if not with_results:
         return "There is no result yet: fedstep leaderboard run TRACK ENTRY makes one."
     firsts = []
@@ -87,19 +92,10 @@ def _summary(board: Board) -> str:
 
 def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
     """Entries by tracks: all rounds to the target."""
-    shown = [each for each in board.tracks if each.standings]
+    shown = tracks_with_results(board)
     if not shown:
         return None
-    by_entry: dict[str, dict[str, Standing]] = {}
-    for each in shown:
-        for standing in each.standings:
-            name = standing.outcome.entry.name
-            by_entry.setdefault(name, {})[each.track.name] = standing
-    rows = []
-    for name, standings in by_entry.items():
-        rows.append(_overview_row(name, standings, shown, styles[name]))
-    # best first, as the place over tracks tells; those who lack a track cannot be compared
-    rows.sort(key=_mean_place)
+    rows = [_overview_row(row, shown, styles[row.name]) for row in entry_standings(board)]
     heads = ("entry", "mean place", "reached", *(each.track.name for each in shown))
     return Section(
         "All tracks",
@@ -110,32 +106,22 @@ def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
 
 
 def _overview_row(
-    name: str,
-    standings: Mapping[str, Standing],
+    row: EntryStandings,
     shown: Iterable[ShownTrack],
     style: LineStyle,
 ) -> TableRow:
-    places = [standing.place for standing in standings.values()]
-    reached = sum(standing.reached for standing in standings.values())
-    mean_place = sum(places) / len(places)
     cells = [
-        Cell(name, strong=True),
-        Cell(f"{mean_place:.1f}", order=mean_place),
-        Cell(f"{reached} of {len(standings)}", order=-reached),
+        Cell(row.name, strong=True),
+        Cell(f"{row.mean_place:.1f}", order=row.mean_place),
+        Cell(f"{row.reached} of {len(row.by_track)}", order=-row.reached),
     ]
     for each in shown:
-        standing = standings.get(each.track.name)
+        standing = row.by_track.get(each.track.name)
         if standing is None:
             cells.append(Cell("", order=LAST))
         else:
             cells.append(_cost_cell(standing.total.rounds, standing))
     return TableRow(tuple(cells), style)
-
-
-def _mean_place(row: TableRow) -> float:
-    order = row.cells[1].order
-    assert order is not None
-    return order
 
 
 def _track_section(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Section:

@@ -16,6 +16,15 @@ from fedstep.study.typed import check_names, typed
 TRACKS = Path(__file__).parent / "tracks"
 FEWEST_SEEDS = 3
 
+# of a file, without its ending: it becomes a part of paths, commands and links
+FileName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=100,
+        description="the file a name of letters, digits, dots and hyphens",
+    ),
+]
 Seeds = Annotated[int, Meta(ge=FEWEST_SEEDS, le=100, description="a whole number, 3 to 100")]
 Target = Annotated[float, Meta(description="a value of the metric, such as 0.9")]
 Size = Annotated[Literal["small", "large"], Meta(description="'small' or 'large'")]
@@ -33,6 +42,7 @@ class TrackTuning:
 class _Heading:
     """What a file holds besides the fields of a setting."""
 
+    name: FileName
     title: Text
     target: Target
     tuning: Annotated[Table, Meta(description="a table such as { rounds = 15, clients = 6 }")]
@@ -46,7 +56,7 @@ class _Heading:
 class Track:
     """A task with a target; `setting.rounds` is the budget of a run."""
 
-    name: str  # of its file
+    name: FileName
     title: Text
     target: Target  # of the first metric
     tuning: TrackTuning
@@ -62,7 +72,7 @@ class Track:
         return {key: value for key, value in asdict(self).items() if key not in words}
 
 
-HEADINGS = [each.name for each in fields(_Heading)]
+HEADINGS = [each.name for each in fields(_Heading) if each.name != "name"]
 
 
 def read_track(path: Path) -> Track:
@@ -87,9 +97,10 @@ def _track(name: str, table: Table) -> Track:
     # `tuning` gives clients to set aside: a setting that does so would do it twice
     settings = [key for key in SETTINGS if key != "set_aside"]
     check_names(table, [*HEADINGS, *settings])
-    heading = typed(_Heading, {key: table[key] for key in HEADINGS if key in table})
+    given = {key: table[key] for key in HEADINGS if key in table}
+    heading = typed(_Heading, {**given, "name": name})
     return Track(
-        name=name,
+        name=heading.name,
         title=heading.title,
         target=heading.target,
         tuning=typed(TrackTuning, heading.tuning),
