@@ -59,10 +59,10 @@ def test_a_click_on_a_head_sorts_and_another_one_turns_it_round(visit, page):
     final.click()
     assert first_column(opened, table) == [EVIL, "Search", "Average"]
     assert opened.page.locator(f"{table} th[aria-sort=descending]").count() == 1
-    opened.page.locator(table).get_by_role("button", name="tuning").click()
+    opened.page.locator(table).get_by_role("button", name="of it tuning").click()
     assert first_column(opened, table)[-1] == "Average"
     # what was never reached is behind every number
-    opened.page.locator(table).get_by_role("button", name="all rounds").click()
+    opened.page.locator(table).get_by_role("button", name="rounds to").click()
     assert first_column(opened, table)[-1] == EVIL
 
 
@@ -97,6 +97,23 @@ def test_lines_can_be_hidden_and_there_is_a_dot_for_every_entry(visit, page):
     assert line.is_visible()
     opened.page.get_by_label("avg").uncheck()
     assert not line.is_visible()
+
+
+def test_of_many_lines_all_or_none_are_shown_at_a_click(visit, tmp_path):
+    for number in range(9):
+        boards.write(tmp_path, boards.outcome(replace(boards.SEARCH, name=f"m{number}"), 0.9))
+    assert main(["leaderboard", "page", "--home", str(tmp_path)]) == 0
+    opened = visit((tmp_path / "index.html").as_uri())
+    chart = opened.page.locator("#hills figure:nth-child(1)")
+    # nine entries and the target
+    assert chart.locator("g.series").count() == 10
+    opened.page.get_by_role("button", name="none").click()
+    assert chart.locator("g.series.hidden").count() == 10
+    assert not opened.page.get_by_label("m3").is_checked()
+    opened.page.get_by_label("m3").check()
+    assert chart.locator("g.series.hidden").count() == 9
+    opened.page.get_by_role("button", name="all").click()
+    assert chart.locator("g.series.hidden").count() == 0
 
 
 def test_a_page_without_results_says_how_to_make_one(visit, tmp_path):

@@ -13,13 +13,14 @@ from rich.table import Table
 
 from fedstep.cli.options import add_data, add_json, add_workers, print_json, shipped_file
 from fedstep.core.errors import InputError
+from fedstep.leaderboard import FOLDER
 from fedstep.run.terminal import console, printable
 
 if TYPE_CHECKING:
     from fedstep.leaderboard.outcome import MatchOutcome
     from fedstep.leaderboard.standing import Standing
 
-HOME = Path("results") / "leaderboard"
+HOME = Path(FOLDER)
 
 
 def register(commands: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedstep.leaderboard import FOLDER
 from fedstep.leaderboard.outcome import MatchOutcome, SeedOutcome
 from fedstep.leaderboard.standing import Standing
 from fedstep.leaderboard.words import standing_text
@@ -23,7 +24,7 @@ def made_by(standing: Standing) -> PageTable:
     rows = [
         _row("outcome", standing_text(standing)),
         _row("command", f"fedstep leaderboard run {track} {entry.name}", code=True),
-        _row("check", f"fedstep leaderboard verify {track}/{entry.name}.json", code=True),
+        _row("check", f"fedstep leaderboard verify {FOLDER}/{track}/{entry.name}.json", code=True),
         _row("hash of track and entry", outcome.digest, code=True),
         _row("method", entry.spec, code=True),
         _row("who, licence", f"{entry.who}, {entry.licence}"),

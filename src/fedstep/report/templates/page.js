@@ -18,6 +18,17 @@ document.addEventListener("change", (event) => {
   showSeries();
 });
 
+// Of many lines one looks at a few: none, and then those.
+document.addEventListener("click", (event) => {
+  const wanted = event.target.dataset.show;
+  if (wanted === undefined) return;
+  hidden.clear();
+  if (wanted === "none") {
+    for (const box of document.querySelectorAll("[data-series]")) hidden.add(box.dataset.series);
+  }
+  showSeries();
+});
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
