@@ -49,7 +49,7 @@ deploy-demo: .venv-flower/.installed
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH)
 	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check $(TORCH) \
-		--editable '.[demo]' '$(EXTRA)' pytest pytest-timeout hypothesis
+		--editable '.[demo,privacy]' '$(EXTRA)' pytest pytest-timeout hypothesis
 	touch $@
 
 # What needs Hugging Face, frames and trackers, in an environment of its own: the core must do without them.

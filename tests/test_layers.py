@@ -44,6 +44,7 @@ EXTRAS = {
     "pyarrow": "analysis/export.py",
     "flwr_datasets": "data/hub.py",
     "flwr": "flower",
+    "dp_accounting": "run/privacy.py",
     "ray": "execute/ray_session.py",
 }
 MACHINE = {"os", "time", "logging", "random", "numpy", "pathlib", "sys", "io"}

@@ -136,6 +136,8 @@ def main(what: str, count: int) -> None:
     children.end = time.monotonic() + LIMIT
     federation = Federation(children, rounds)
     begun = time.monotonic()
+    # whoever ends this program ends what it has started too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("kills: ended"))
     try:
         story(federation, what, count, Random(0))
         there = safetensors.torch.load_file(federation.out / "model.safetensors")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.errors import InputError
 from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState, without
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Forward, LiveBatch, TargetKind
@@ -63,6 +64,11 @@ class Algorithm:
             codec=Codec,
             guard=Guard,
         )
+        if self.guard.private and self.correction.probes:
+            raise InputError(
+                f"{type(self.guard).__name__}: {type(self.correction).__name__} asks clients for "
+                "gradients first, to which no noise is added; take a method without probes"
+            )
 
     def suited(self, model: Forward, targets: TargetKind) -> Algorithm:
         """The algorithm for this model and targets of this kind.
@@ -163,13 +169,14 @@ class Algorithm:
         shared = SharedState.of(sent.shared)
         checked = self.guard.check(reply.delta, weight, shared.guard)
         message = self.local.received(ClientMessage.of(reply.message), shared)
+        checked_message = self.guard.check_message(message.flat(), weight, shared.guard)
         return Aggregate.of(
             checked.delta,
-            message.flat(),
+            checked_message.message,
             weight,
             reply.sane,
             clipped=checked.clipped,
-            tallies=checked.tallies,
+            tallies={**checked.tallies, **checked_message.tallies},
             listed=checked.listed,
         )
 

@@ -39,6 +39,7 @@ from fedstep.run.simulate import Simulation
 from fedstep.spec import build
 
 MOST_ROUNDS = 100_000
+TRIES = 10  # to start a node
 LIMIT = 5400.0  # seconds for all of it
 SETTINGS = dict(per_round=6, batch=2, local_steps=60, seed=5)
 
@@ -75,22 +76,36 @@ def kill_nodes(folder, count):
                     killer.start()
                 if progress["rounds"] > 1 and not killer.is_alive():
                     break
+                if not cluster.worker_nodes:
+                    add_node(cluster)  # here: Ray starts nodes in the main thread alone
     if progress["deaths"] < count:
         sys.exit(f"kills: {progress['deaths']} deaths of {count} after {LIMIT:g} s")
     return x, progress["rounds"]
+
+
+def add_node(cluster):
+    """Another node; Ray gives it 30 seconds to start, which a busy machine may not manage."""
+    for attempt in range(TRIES):
+        try:
+            cluster.add_node(num_cpus=1)
+            return
+        except Exception as error:
+            say(f"a node did not start (attempt {attempt + 1}): {str(error)[:80]}")
+    sys.exit(f"kills: no node started in {TRIES} attempts")
 
 
 def _kill_nodes(cluster, count, random, progress):
     end = time.monotonic() + LIMIT
     while progress["deaths"] < count and time.monotonic() < end:
         seen = progress["rounds"]
-        while progress["rounds"] == seen and time.monotonic() < end:
+        while time.monotonic() < end:
+            if cluster.worker_nodes and progress["rounds"] > seen:
+                break
             time.sleep(0.01)
         time.sleep(random.uniform(0.0, 2.0))
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
         progress["deaths"] += 1
         say(f"death {progress['deaths']} of {count}: node, after round {progress['rounds']}")
-        cluster.add_node(num_cpus=1)
 
 
 def run_driver(folder, address, rounds):
@@ -137,6 +152,8 @@ def kill_drivers(folder, count):
 def main(what, count):
     folder = Path(tempfile.mkdtemp(prefix="fedstep-kills-"))
     begun = time.monotonic()
+    # whoever ends this program ends what it has started too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("kills: ended"))
     if what == "node":
         x, rounds = kill_nodes(folder, count)
         same = torch.equal(x, after(rounds))

@@ -169,6 +169,25 @@ def test_pieces_of_several_jobs_give_the_same_bits(odds, monkeypatch):
     assert other_rows == rows
 
 
+@pytest.mark.parametrize("odds", ODDS)
+def test_updates_that_are_large_do_not_pile_up_and_the_bits_are_the_same(odds, monkeypatch):
+    x, _, rows = run("scaffold", Sequential())
+    monkeypatch.setattr(module, "WAITING", 1)  # byte: as many updates may wait as there are workers
+    waiting = []
+    inherited = module._Round._listen
+
+    def listen(self):
+        inherited(self)
+        waiting.append(len(self.done))
+
+    monkeypatch.setattr(module._Round, "_listen", listen)
+    for seed in range(3):
+        other_x, _, other_rows = run("scaffold", Fake(Sequential(), 3, seed, ODDS[odds]))
+        assert torch.equal(other_x, x)
+        assert other_rows == rows
+    assert 1 <= max(waiting) <= 3
+
+
 def once(executor: Fake, function=loss, prepare=lambda crew: None):
     """One round over this executor; the crew is prepared before."""
     work = task("fedavg", function)

@@ -22,6 +22,9 @@ from fedstep.execute.store import Store
 from fedstep.execute.task import Task
 
 PIECES = 8  # a worker and round where jobs are many: few enough to be cheap, many enough to balance
+# bytes of deltas that may wait in the driver for their turn: those of larger rounds are handed out
+# in their order, and nobody works far ahead of the one that is waited for
+WAITING = 32 * 2**20
 LIVES = 3  # how often a job may lose its worker
 # seconds without an answer after which somebody wants to know who is being waited for
 PATIENCE = 60.0
@@ -131,6 +134,20 @@ def largest_first(
     return pieces
 
 
+def in_order(
+    jobs: Sequence[Sequence[int]],
+    workers: int,
+    ahead: int,
+) -> list[list[int]]:
+    """Pieces as numbers of jobs, in their order, each small enough for all workers to have one."""
+    size = max(1, min(ahead, len(jobs) // PIECES) // workers)
+    pieces = []
+    for first in range(0, len(jobs), size):
+        last = min(first + size, len(jobs))
+        pieces.append(list(range(first, last)))
+    return pieces
+
+
 class _Round(Generic[W]):
     """The state of one round: what waits, who is at what, and what is done but not yet its turn."""
 
@@ -149,7 +166,14 @@ class _Round(Generic[W]):
         self.jobs = jobs
         self.store = store
         self.probe = probe
-        self.queue = deque(largest_first(task, jobs, crew.workers))
+        self.following = 0  # the number of the job whose update comes next
+        # how many jobs may be handed out from there on
+        self.ahead = max(crew.workers, WAITING // task.update_bytes)
+        if len(jobs) <= self.ahead:
+            pieces = largest_first(task, jobs, crew.workers)
+        else:
+            pieces = in_order(jobs, crew.workers, self.ahead)
+        self.queue = deque(pieces)
         self.at_work: dict[W, Piece] = {}
         self.done: dict[int, Update] = {}  # by the number of the job, until it is its turn
         self.deaths: Counter[int] = Counter()  # of workers at a job, by its number
@@ -159,16 +183,15 @@ class _Round(Generic[W]):
         begun = perf_counter()
         busy_before = self.crew.busy
         self.crew.grow(len(self.jobs))
-        following = 0  # the number of the job whose update comes next
-        while following < len(self.jobs):
+        while self.following < len(self.jobs):
             self._hand_out()
             self._listen()
             # sums of floats depend on their order: an early update waits for those before it
-            while following in self.done:
-                update = self.done.pop(following)
+            while self.following in self.done:
+                update = self.done.pop(self.following)
                 # here and not in the worker: only this process has the store
-                self.store.save(self.jobs[following], update.memory)
-                following += 1
+                self.store.save(self.jobs[self.following], update.memory)
+                self.following += 1
                 yield update
         elapsed = perf_counter() - begun
         worked = self.crew.busy - busy_before
@@ -177,12 +200,17 @@ class _Round(Generic[W]):
         self.crew.idle += max(0.0, available - worked)
 
     def _hand_out(self) -> None:
-        while self.crew.free and self.queue:
+        while self.crew.free and self.queue and self._near():
             worker = self.crew.free.pop(0)
             numbers = self.queue.popleft()
             piece = self._piece(numbers)
             self.at_work[worker] = piece
             self.crew.give(worker, piece)
+
+    def _near(self) -> bool:
+        """Whether the next piece may be begun: its updates would wait for all before them."""
+        # the job that is waited for is at work or in front of the queue: somebody always may
+        return max(self.queue[0]) < self.following + self.ahead or not self.at_work
 
     def _piece(self, numbers: list[int]) -> Piece:
         jobs = [self.jobs[number] for number in numbers]

@@ -43,6 +43,12 @@ class Task:
             object.__setattr__(self, "model", self.model.embedding())
         object.__setattr__(self, "model", self.model.examined(example))
 
+    @property
+    def update_bytes(self) -> int:
+        """The size of a delta: what a driver holds of every update that waits for its turn."""
+        start = self.model.init()
+        return start.numel() * start.element_size()
+
     def _targets(self, example: Batch) -> Tensor | None:
         """All targets; None where they are known only when they are read."""
         targets = self.federation.fields[-1]

@@ -35,8 +35,10 @@ from fedstep.remote.roster import model_digest
 from fedstep.report.report import write_report
 from fedstep.run.driver import RunFolder, opened
 from fedstep.run.history import Run
+from fedstep.run.privacy import privacy_notes
 from fedstep.run.record import RoundReport
 from fedstep.server.guards import Guard
+from fedstep.server.privacy import UserPrivacy
 from fedstep.training.arguments import (
     COHORT,
     algorithm_of,
@@ -91,6 +93,7 @@ class FedStep(Strategy):
     ) -> None:
         self.name = name_of(algorithm)
         self.algorithm = guarded(weighted(algorithm_of(algorithm), weighting), guard)
+        _refuse_known_noise(self.algorithm.guard)
         self.method = ""
         if isinstance(algorithm, str):
             self.method = algorithm
@@ -186,7 +189,13 @@ class FedStep(Strategy):
         self.rows = folder.rows()
         run = Run(self.name, [row.to_dict() for row in self.rows])
         title = f"{self.name}: a run of fedstep over Flower"
-        write_report(folder.path / REPORT, title, [run], settings=settings)
+        lead = " ".join(self._privacy(deployment, rounds))
+        write_report(folder.path / REPORT, title, [run], lead=lead, settings=settings)
+
+    def _privacy(self, deployment: Deployment, rounds: int) -> tuple[str, ...]:
+        """What a run with noise has spent; nothing of others."""
+        clients = len(deployment.registry.roster.samples)
+        return privacy_notes(self.algorithm, clients, deployment.per_round, rounds)
 
     def _deployment(self, courier: GridCourier, model: FlatModel, run: str) -> Deployment:
         registry = Registry(
@@ -274,6 +283,11 @@ class FedStep(Strategy):
         replies: Iterable[Message],
     ) -> MetricRecord | None:
         return self.evaluation.mean(server_round, replies)
+
+
+def _refuse_known_noise(guard: Guard) -> None:
+    if isinstance(guard, UserPrivacy) and guard.seed == 0:
+        raise InputError("UserPrivacy(seed=0): anybody can take this noise away; give a secret one")
 
 
 def _run_id(folder: Path) -> str:

@@ -89,10 +89,12 @@ class Conditioned(Direction):
         message: State,
         agg: Aggregate,
     ) -> NewState:
-        level = message["squares"].mean()
+        # squares are never below 0, but a private sum of them is with noise
+        squares = message["squares"].clamp(min=0.0)
+        level = squares.mean()
         if not bool(level > 0):
             return dict(shared)
-        measured = message["squares"] / level
+        measured = squares / level
         # the first cohort replaces the 1s, which nobody has measured
         memory = self.memory * shared["measured"]
         return {

@@ -11,6 +11,7 @@ from fedstep.server.centres import (
 from fedstep.server.codecs import Codec, ErrorFeedback, Plain, ScaledSign, TopK
 from fedstep.server.guards import Guard, NormLimit, Open
 from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed, Sum
+from fedstep.server.privacy import UserPrivacy
 from fedstep.server.program_variants import (
     FlowerAdam,
     ProgramAdagrad,
@@ -73,5 +74,6 @@ __all__ = [
     "TopK",
     "TrimmedMean",
     "Uniform",
+    "UserPrivacy",
     "Weighting",
 ]

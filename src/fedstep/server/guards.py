@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,14 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class CheckedMessage:
+    """What clients send besides their deltas, after the check."""
+
+    message: State
+    tallies: State = field(default_factory=dict)  # summed without weights, as those of deltas
+
+
+@dataclass(frozen=True)
 class GuardedSum:
     """The sum that the server goes on with, and the guard's state for the next round."""
 
@@ -39,6 +48,8 @@ class GuardedSum:
 class Guard(ABC):
     """Limits what one client can do to the model; its state travels with the broadcast."""
 
+    private: ClassVar[bool] = False  # whether sums must not show a single client
+
     @abstractmethod
     def init(self, x: Vec) -> NewState:
         """The state before the first round."""
@@ -46,6 +57,10 @@ class Guard(ABC):
     @abstractmethod
     def check(self, delta: Vec, weight: Tensor, state: State) -> Checked:
         """One client's delta `(d,)` or a block's `(C, d)`, before it is weighted and summed."""
+
+    def check_message(self, message: State, weight: Tensor, state: State) -> CheckedMessage:
+        """The same for what is sent besides; mostly it is left as it is."""
+        return CheckedMessage(message)
 
     @abstractmethod
     def settle(self, agg: Aggregate, state: State) -> GuardedSum:

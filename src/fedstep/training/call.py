@@ -19,6 +19,7 @@ from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.losses import GivenLoss
 from fedstep.run.metrics.choose import GivenMetric
+from fedstep.run.privacy import privacy_notes
 from fedstep.run.record import RoundReport
 from fedstep.run.simulate import Simulation
 from fedstep.server.guards import Guard
@@ -148,7 +149,11 @@ def fit(
         rounds=rounds,
         recipe=Recipe(method, flat, plan, collate),
         identity=data_settings(flat, samples, collate, standardize),
-        notes=(*federation.notes, weighting_note(method)),
+        notes=(
+            *federation.notes,
+            weighting_note(method),
+            *privacy_notes(method, len(federation), simulation.per_round, rounds),
+        ),
         callbacks=looking_on,
         early=EarlyWarnings(simulation, batch_given=batch is not None),
     )

@@ -18,6 +18,7 @@ from fedstep.report.figures import chart_row
 from fedstep.report.report import run_charts, write_report
 from fedstep.run.columns import metric_infos
 from fedstep.run.history import Run
+from fedstep.run.privacy import privacy_notes
 from fedstep.run.progress import summary
 from fedstep.run.record import RoundReport
 
@@ -54,7 +55,19 @@ class Fit:
     def report(self, path: str | Path = REPORT) -> Path:
         """Write a self-contained HTML page of the run and return its path."""
         title = f"{self.name}: a run of fedstep"
-        return write_report(Path(path), title, [self.run], settings=self.settings)
+        lead = " ".join(self._privacy())
+        return write_report(Path(path), title, [self.run], lead=lead, settings=self.settings)
+
+    def _privacy(self) -> tuple[str, ...]:
+        """What a run with noise has spent; nothing of others."""
+        if self.recipe is None:
+            return ()
+        return privacy_notes(
+            self.recipe.algorithm,
+            clients=self.settings["clients"],
+            per_round=self.settings["per_round"],
+            rounds=len(self.rows),
+        )
 
     def history(self) -> Any:
         """The rows as a pandas frame, a column for everything that a round reports."""

@@ -1,0 +1,386 @@
+"""What engines cost beside the work itself, and how much memory the driver needs.
+
+    make .venv-flower/.installed
+    .venv-flower/bin/python benchmarks/far.py overhead      # alone, processes, Ray, Flower
+    .venv-flower/bin/python benchmarks/far.py population    # 3,550 and 1,000,000 clients
+    .venv-flower/bin/python benchmarks/far.py memory        # 200 clients of 10 MB each
+
+`overhead`: rounds of 1, 10, 100 and 1,000 clients of one tiny step, engine after engine within
+every repetition, so that all meet the same load. Seconds by the clock and of the processor (this
+process and all that it started), a round. Needs Flower and Ray: the environment of `make test-flower`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from uuid import uuid4
+
+# before Ray is imported, which reads it then: nothing listens beyond loopback, nothing is told
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # workers find this file
+
+import torch
+from torch import nn
+
+from fedstep.data.federation import Federation
+from fedstep.data.parts import Parts
+from fedstep.data.plan import Plan
+from fedstep.execute import Processes, Sequential, Store, Task
+from fedstep.execute.base import Executor
+from fedstep.models.module import ModuleModel
+from fedstep.run.simulate import Simulation
+from fedstep.spec import build
+from machine import machine, write
+
+HERE = Path(__file__).resolve().parent
+TICKS = os.sysconf("SC_CLK_TCK")
+COHORTS = (1, 10, 100, 1000)
+POPULATION = 1000
+METHOD = "fedavg(step=0.1)"
+PLAN = Plan(batch=2, steps=1)
+
+
+def net(dim: int = 20) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Linear(dim, 4)
+
+
+def samples(client: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(client)
+    x = torch.randn(2, 20, generator=generator)
+    return x, torch.randint(4, (2,), generator=generator)
+
+
+def make(context):
+    number = int(context.node_config["partition-id"])
+    return net(), {number: samples(number)}
+
+
+def family() -> list[int]:
+    """This process and all that it started."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    found = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return sorted(found)
+        found |= more
+
+
+def cpu_seconds() -> float:
+    total = 0
+    for pid in family():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        # own and of children that have ended
+        total += sum(int(fields[place]) for place in (11, 12, 13, 14))
+    return total / TICKS
+
+
+def private_mb(pid: int) -> float:
+    """Memory that is a process's alone, and its share of what it has in common."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    for line in text.splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Peak:
+    """The largest value of a figure while this is entered."""
+
+    def __init__(self, figure: Callable[[], float], every: float = 0.02) -> None:
+        self.figure = figure
+        self.every = every
+        self.most = 0.0
+        self._done = threading.Event()
+
+    def __enter__(self) -> Peak:
+        self.before = self.most = self.figure()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(self.every):
+            self.most = max(self.most, self.figure())
+
+
+def token() -> None:
+    """A token for Ray, in a folder of its own."""
+    path = Path(tempfile.mkdtemp(prefix="fedstep-far-")) / "token"
+    path.write_text(uuid4().hex * 2)
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
+
+
+def simulated(executor: Executor, per_round: int, rounds: int) -> Iterator[None]:
+    """Rounds of a simulation, one at a time."""
+    task = Task(build(METHOD), ModuleModel(net()), everyone(), PLAN, 0)
+    simulation = Simulation(task, per_round, executor=executor)
+    for _ in simulation.run(simulation.begin(rounds), Store(), rounds):
+        yield
+
+
+_EVERYONE: list[Federation] = []
+
+
+def everyone() -> Federation:
+    if not _EVERYONE:
+        _EVERYONE.append(Federation.of([samples(k) for k in range(POPULATION)]))
+    return _EVERYONE[0]
+
+
+def over_flower(grid, per_round: int, rounds: int, mark: Callable[[], None]) -> None:
+    """Rounds over a grid; `mark` is called before the first and after every one."""
+    from fedstep.flower import FedStep
+
+    strategy = FedStep(
+        METHOD,
+        net(),
+        per_round=per_round,
+        batch=PLAN.batch,
+        local_steps=PLAN.steps,
+        guard=False,
+        fraction_evaluate=0.0,
+    )
+    strategy.start(grid, num_rounds=rounds, evaluate_fn=lambda round, arrays: mark())
+
+
+class Clock:
+    """Seconds and CPU seconds between marks."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+    def mark(self) -> None:
+        self.wall.append(time.perf_counter())
+        self.cpu.append(cpu_seconds())
+
+    def costs(self) -> tuple[float, float]:
+        """Of a round, without the first, which hires and connects."""
+        rounds = len(self.wall) - 2
+        return (self.wall[-1] - self.wall[1]) / rounds, (self.cpu[-1] - self.cpu[1]) / rounds
+
+
+def measure(engines: dict[str, Callable[[int, int, Clock], None]], options) -> list[dict]:
+    rows = []
+    for repetition in range(options.repetitions):
+        for per_round in options.cohorts:
+            for name, engine in engines.items():
+                clock = Clock()
+                engine(per_round, options.rounds, clock)
+                wall, cpu = clock.costs()
+                row = {"engine": name, "clients": per_round, "wall": wall, "cpu": cpu}
+                rows.append({**row, "repetition": repetition})
+                print(
+                    f"{name:12} {per_round:5} clients: {wall:8.3f} s, CPU {cpu:8.3f} s", flush=True
+                )
+    return rows
+
+
+def executed(executor: Executor) -> Callable[[int, int, Clock], None]:
+    def engine(per_round: int, rounds: int, clock: Clock) -> None:
+        clock.mark()
+        for _ in simulated(executor, per_round, rounds):
+            clock.mark()
+
+    return engine
+
+
+def carried(grid) -> Callable[[int, int, Clock], None]:
+    return lambda per_round, rounds, clock: over_flower(grid, per_round, rounds, clock.mark)
+
+
+def overhead(options) -> None:
+    """All engines, within one simulation of Flower: its Ray is the executor's too."""
+    from flwr.serverapp import ServerApp
+    from flwr.simulation import run_simulation
+
+    from fedstep.execute.ray import Ray
+    from fedstep.flower import LocalGrid, client_app
+
+    token()
+    app = ServerApp()
+    found: list[dict] = []
+
+    @app.main()
+    def main(grid, context):
+        import far  # by its name: what workers unpickle
+
+        local = LocalGrid(client_app(far.make), POPULATION)
+        engines = {
+            "alone": executed(Sequential()),
+            "processes": executed(Processes(Sequential(), 2)),
+            "ray": executed(Ray(Sequential(), workers=2, cpus=0.5)),
+            "LocalGrid": carried(local),
+            "simulation": carried(grid),
+        }
+        with Peak(lambda: sum(map(private_mb, family())), every=5.0) as peak:
+            found.extend(measure(engines, options))
+        print(f"peak of all processes together: {peak.most:.0f} MB")
+
+    import far
+
+    config = {
+        "init_args": {"num_cpus": 5, "include_dashboard": False},
+        "client_resources": {"num_cpus": 2, "num_gpus": 0.0},
+    }
+    run_simulation(app, client_app(far.make), POPULATION, backend_config=config)
+    save(options, "far-overhead", {"rows": found}, table(found))
+
+
+def table(rows: list[dict]) -> str:
+    """Medians by engine and cohort: seconds a round, and CPU milliseconds a client."""
+    lines = ["| engine | " + " | ".join(f"{n:,} clients" for n in COHORTS) + " |"]
+    lines.append("|---|" + "---:|" * len(COHORTS))
+    for name in dict.fromkeys(row["engine"] for row in rows):
+        cells = []
+        for clients in COHORTS:
+            own = [r for r in rows if r["engine"] == name and r["clients"] == clients]
+            if not own:
+                cells.append("")
+                continue
+            wall = torch.tensor([r["wall"] for r in own]).median()
+            cpu = torch.tensor([r["cpu"] for r in own]).median()
+            cells.append(f"{wall:.3f} s, CPU {cpu:.3f} s")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def federation_of(clients: int) -> Federation:
+    """Synthetic clients of two samples each: one index array and offsets."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2 * clients, 20, generator=generator)
+    y = torch.randint(4, (2 * clients,), generator=generator)
+    offsets = torch.arange(0, 2 * clients + 1, 2)
+    return Federation((x, y), Parts(torch.arange(2 * clients), offsets))
+
+
+def load_small() -> Federation:
+    return federation_of(3550)
+
+
+def load_large() -> Federation:
+    return federation_of(1_000_000)
+
+
+def population(options) -> None:
+    """A round of 20 clients of very many, the data loaded where the workers are."""
+    import far
+    from fedstep.execute.ray import Ray
+
+    rows = []
+    for clients, load in ((3550, far.load_small), (1_000_000, far.load_large)):
+        for name in ("alone", "ray"):
+            executor: Executor = Sequential()
+            if name == "ray":
+                executor = Ray(Sequential(), workers=2, load=load)
+            begun = time.perf_counter()
+            with Peak(lambda: sum(map(private_mb, family())), every=0.2) as peak, executor:
+                task = Task(build(METHOD), ModuleModel(net()), load(), PLAN, 0)
+                simulation = Simulation(task, 20, executor=executor)
+                walls = [time.perf_counter()]
+                for _ in simulation.run(simulation.begin(6), Store(), 6):
+                    walls.append(time.perf_counter())
+            gaps = [after - before for before, after in pairwise(walls)]
+            row = {
+                "clients": clients,
+                "engine": name,
+                "start": walls[1] - begun,
+                "round": sum(gaps[1:]) / len(gaps[1:]),
+                "peak_mb": peak.most,
+            }
+            rows.append(row)
+            print(row, flush=True)
+    lines = ["| clients | engine | first round s | a round of 20 s | all processes, MB |"]
+    lines.append("|---:|---|---:|---:|---:|")
+    for row in rows:
+        lines.append(
+            f"| {row['clients']:,} | {row['engine']} | {row['start']:.1f} | {row['round']:.3f} "
+            f"| {row['peak_mb']:.0f} |"
+        )
+    save(options, "far-population", {"rows": rows}, "\n".join(lines) + "\n")
+
+
+def memory(options) -> None:
+    """200 clients with a model of 10 MB: how much the driver grows while their deltas come in."""
+    from fedstep.execute.ray import Ray
+
+    wide = nn.Linear(20, 119_048)  # 2.5 million parameters
+    clients = [(torch.randn(1, 20), torch.randint(4, (1,))) for _ in range(200)]
+    federation = Federation.of(clients)
+    rows = []
+    for cohort in (20, 200):
+        executor = Ray(Sequential(), workers=2)
+        task = Task(build(METHOD), ModuleModel(wide), federation, Plan(batch=1, steps=1), 0)
+        simulation = Simulation(task, cohort, executor=executor)
+        with executor:
+            rounds = simulation.run(simulation.begin(2), Store(), 2)
+            next(rounds)  # the first one hires, and lays the model into the store
+            with Peak(lambda: private_mb(os.getpid())) as peak:
+                next(rounds)
+        row = {"clients": cohort, "before_mb": peak.before, "growth_mb": peak.most - peak.before}
+        rows.append(row)
+        print(row, flush=True)
+    lines = [
+        "| clients of 10 MB | driver before, MB | peak growth in a round, MB |",
+        "|---:|---:|---:|",
+    ]
+    for row in rows:
+        lines.append(f"| {row['clients']} | {row['before_mb']:.0f} | {row['growth_mb']:.0f} |")
+    save(options, "far-memory", {"rows": rows}, "\n".join(lines) + "\n")
+
+
+def save(options, name: str, data: dict, text: str) -> None:
+    about = {**machine(), "torch": torch.__version__, "load": os.getloadavg()[0]}
+    head = ", ".join(f"{key} {value}" for key, value in about.items())
+    command = f"`python benchmarks/far.py {' '.join(sys.argv[1:])}`"
+    write(options.out / name, {**about, **data}, f"{command}; {head}\n\n{text}")
+    print(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("overhead", "population", "memory"))
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="a measurement; the first is not counted"
+    )
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--cohorts", type=int, nargs="*", default=list(COHORTS))
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    {"overhead": overhead, "population": population, "memory": memory}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
