@@ -11,12 +11,13 @@ import pytest
 from fedstep.core.errors import InputError
 from fedstep.leaderboard.entry import read_entry, shipped_entries
 from fedstep.leaderboard.match import Match
-from fedstep.leaderboard.outcome import outcome_path, read_outcome
+from fedstep.leaderboard.outcome import Spending, outcome_path, read_outcome
 from fedstep.leaderboard.read import read_board
 from fedstep.leaderboard.standing import ranked, standing_of
 from fedstep.leaderboard.track import read_track, shipped_tracks
 from fedstep.run.columns import MetricInfo
 
+FREE = Spending(0, 0, 0)
 FLAT = [0.1] * boards.ROUNDS
 
 
@@ -112,10 +113,17 @@ def test_a_result_that_was_changed_by_hand_is_refused(tmp_path):
     picked = [replace(run, seed=k) for k, run in enumerate(made.runs)]
     easier = replace(made.track, target=0.1)
     elsewhere = replace(made.tuning, spec="fedavg(step=7.0)")
+    # what was chosen has 0.5, as has the other point
+    second = replace(made.tuning, scores={**made.tuning.scores, "fedavg(step=1.0)": 0.6})
     for other, message in (
         (replace(made, runs=picked), "seeds"),
-        (replace(made, track=easier), "hash"),
+        (replace(made, track=easier), "not that of its rules"),
         (replace(made, tuning=elsewhere), "grid"),
+        (replace(made, tuning=second), "not the best"),
+        (replace(made, tuning=replace(made.tuning, scores={})), "every point"),
+        (replace(made, tuning=replace(made.tuning, spent=FREE)), "spent 10 rounds"),
+        (replace(made, runs=[replace(r, rounds=r.rounds[1:]) for r in made.runs]), "its track"),
+        (replace(made, runs=[replace(r, scores=r.scores[1:]) for r in made.runs]), "its track"),
         (replace(made, tuning=replace(made.tuning, seed=1)), "tuning seed"),
     ):
         boards.write(tmp_path, replace(other, track=replace(other.track, name="hills")))

@@ -34,7 +34,7 @@ AVG = BoardEntry("avg", "Average", "fedavg(step={step})", "we", "MIT", {"step": 
 SEARCH = BoardEntry("search", "Search", "fedsls", "we", "MIT")
 
 
-def scores(top, seed, rounds=ROUNDS):
+def scores(top, seed, rounds):
     """A curve that rises to `top`."""
     g = np.random.default_rng(seed)
     rise = 1 - np.exp(-np.arange(1, rounds + 1) / 3)
@@ -45,8 +45,10 @@ def outcome(entry, top, track=TRACK):
     """A result that ends near `top`, noise of the seeds included."""
     match = Match(track, entry)
     runs = []
+    setting = track.setting
+    budget = range(1, setting.rounds + 1)
+    rounds = [r for r in budget if r % setting.every == 0 or r == setting.rounds]
     for seed in match.seeds:
-        rounds = list(range(1, ROUNDS + 1))
         runs.append(
             SeedOutcome(
                 seed=seed,
@@ -56,7 +58,7 @@ def outcome(entry, top, track=TRACK):
                 cpu="x86_64 AVX2",
                 versions={"fedstep": "0.1.0", "torch": "2.4.0"},
                 rounds=rounds,
-                scores=scores(top, seed),
+                scores=scores(top, seed, len(rounds)),
                 gradients=[100.0 * r for r in rounds],
                 megabytes=[0.5 * r for r in rounds],
             )
@@ -65,7 +67,7 @@ def outcome(entry, top, track=TRACK):
     spent = Spending(0, 0, 0)
     values = {}
     if entry.grid:
-        spent = Spending(5 * len(points), 500.0 * len(points), 2.5 * len(points))
+        spent = Spending(track.tuning.rounds * len(points), 500.0 * len(points), 2.5 * len(points))
         values = dict.fromkeys(points, 0.5)
     tuning = TuningOutcome(match.tuning_seed, points[0], spent, values)
     return MatchOutcome(track, entry, match.digest, ACCURACY, tuning, runs)

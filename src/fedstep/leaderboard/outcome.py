@@ -111,8 +111,51 @@ def _check(outcome: MatchOutcome) -> None:
         raise InputError(f"its seeds {seeds} are not those that its hash draws")
     if outcome.tuning.seed != match.tuning_seed:
         raise InputError(f"its tuning seed {outcome.tuning.seed} is not the one its hash draws")
-    if outcome.tuning.spec not in outcome.entry.method.candidates():
-        raise InputError(f"{outcome.tuning.spec} is no point of its grid")
+    _check_runs(outcome)
+    _check_spending(outcome)
+    _check_choice(outcome)
+
+
+def _check_runs(outcome: MatchOutcome) -> None:
+    """Refuse curves that leave out a round, or go on where the budget ends."""
+    setting = outcome.track.setting
+    due = []
+    for number in range(1, setting.rounds + 1):
+        # the last round is always evaluated
+        if number % setting.every == 0 or number == setting.rounds:
+            due.append(number)
+    for run in outcome.runs:
+        columns = (run.scores, run.gradients, run.megabytes)
+        whole = all(len(column) == len(due) for column in columns)
+        if run.rounds != due or not whole:
+            raise InputError(f"the rounds of its seed {run.seed} are not those of its track")
+
+
+def _check_spending(outcome: MatchOutcome) -> None:
+    """Refuse a tuning that has left out a grid point, or what it cost."""
+    points: list[str] = []
+    # a method without a grid has one candidate and no tuning
+    if outcome.entry.grid:
+        points = outcome.entry.method.candidates()
+    if set(outcome.tuning.scores) != set(points):
+        raise InputError("its tuning has not every point of its grid")
+    rounds = outcome.track.tuning.rounds * len(set(points))
+    if outcome.tuning.spent.rounds != rounds:
+        raise InputError(f"its tuning must have spent {rounds} rounds")
+
+
+def _check_choice(outcome: MatchOutcome) -> None:
+    """Refuse a grid point that tuning cannot have chosen."""
+    tuning = outcome.tuning
+    if tuning.spec not in outcome.entry.method.candidates():
+        raise InputError(f"{tuning.spec} is no point of its grid")
+
+    def rank(spec: str) -> float:
+        return outcome.metric.rank(_number(tuning.scores[spec]))
+
+    # without a grid there is nothing to compare
+    if tuning.scores and rank(tuning.spec) < max(map(rank, tuning.scores)):
+        raise InputError(f"{tuning.spec} is not the best of its grid")
 
 
 def _number(score: float | None) -> float:

@@ -99,7 +99,8 @@ def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
     heads = ("entry", "mean place", "reached", *(each.track.name for each in shown))
     return Section(
         "All tracks",
-        words="Rounds to the target of each track, tuning counted. A click on a head sorts.",
+        words="Rounds to the target of each track, tuning counted; empty: not run yet. "
+        "A click on a head sorts.",
         tables=(PageTable(heads, tuple(rows), sortable=True),),
         name="all",
     )

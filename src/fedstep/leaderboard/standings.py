@@ -34,15 +34,19 @@ def tracks_with_results(board: Board) -> list[ShownTrack]:
 
 
 def entry_standings(board: Board) -> list[EntryStandings]:
-    """Every entry, by its mean place."""
+    """Every entry by its mean place; those of more tracks first, as places compare only there."""
     by_entry: dict[str, dict[str, Standing]] = {}
     for shown in board.tracks:
         for standing in shown.standings:
             name = standing.outcome.entry.name
             by_entry.setdefault(name, {})[shown.track.name] = standing
     rows = [EntryStandings(name, by_track) for name, by_track in by_entry.items()]
-    # by name where the places are equal, so that the same results make the same table
-    return sorted(rows, key=lambda row: (row.mean_place, row.name))
+    return sorted(rows, key=_order)
+
+
+def _order(row: EntryStandings) -> tuple[int, float, str]:
+    # by name where the rest is equal, so that the same results make the same table
+    return (-len(row.by_track), row.mean_place, row.name)
 
 
 def standings_markdown(board: Board) -> str:
