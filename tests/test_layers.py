@@ -37,6 +37,7 @@ EXTRAS = {
     "shtab": "cli/completion.py",
     "sklearn": "data/samples.py",
     "matplotlib": "report/figures.py",
+    "jinja2": "report/render.py",
     "datasets": "data/hub.py",
     "pandas": "training/result.py",
     "mlflow": "callbacks/trackers.py",

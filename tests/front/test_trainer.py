@@ -31,9 +31,9 @@ def net():
 TEST = clients(1, 30, seed=2)[0]
 
 
-def train(rounds=4, data=None, **options):
+def train(rounds=4, data=None, algorithm="fedsls", **options):
     options = {"local_steps": 3, "batch": 5, "progress": False, **options}
-    return fedstep.fit(net(), data or clients(), "fedsls", rounds, **options)
+    return fedstep.fit(net(), data or clients(), algorithm, rounds, **options)
 
 
 class Seen(Callback):
@@ -242,6 +242,20 @@ def test_a_run_in_a_folder_is_loaded_too(tmp_path):
     assert torch.equal(fedstep.load(tmp_path).x, result.x)
 
 
+def test_without_jinja2_a_run_is_whole_and_a_page_is_asked_for_in_one_line(tmp_path, monkeypatch):
+    from fedstep.report import render
+
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    render._environment.cache_clear()  # what an earlier test has made
+    with pytest.warns(
+        UserWarning, match=r"no page was written: .* pip install 'fedstep\[report\]'"
+    ):
+        result = train(2, out=tmp_path)
+    assert torch.equal(fedstep.load(tmp_path).x, result.x)
+    with pytest.raises(fedstep.InputError, match=r"pip install 'fedstep\[report\]'"):
+        result.report(tmp_path / "page.html")
+
+
 def test_a_result_can_be_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     figure = train(3, test=TEST).plot(tmp_path / "run.png")
@@ -297,6 +311,53 @@ def test_a_personal_model_keeps_dropout_and_names():
     assert flat.names == ("values", "labels")
 
 
+def test_a_loaded_result_is_tuned_further_as_the_one_it_was(tmp_path):
+    result = train(3)
+    result.save(tmp_path / "saved")
+    back = fedstep.load(tmp_path / "saved", model=net())
+    own = [fedstep.fine_tune(one, clients()[0], steps=7) for one in (result, back)]
+    assert torch.equal(own[0].x, own[1].x)
+    assert not torch.equal(own[1].x, result.x)
+    with pytest.raises(fedstep.InputError, match=r"fedstep.load\(folder, model=...\)"):
+        fedstep.fine_tune(fedstep.load(tmp_path / "saved"), clients()[0])
+    with pytest.raises(fedstep.InputError, match="leave them out"):
+        fedstep.fine_tune(result, clients()[0], loss="mse")
+
+
+def test_what_files_cannot_hold_is_asked_for_in_one_line(tmp_path):
+    method = fedstep.build("fedsls")
+    data = [(x, x[:, :2]) for x, _ in clients()]
+    options = dict(loss=nn.functional.mse_loss, local_steps=3, batch=5, progress=False)
+    result = fedstep.fit(net(), data, method, 2, out=tmp_path, **options)
+    back = fedstep.load(tmp_path, model=net())
+    with pytest.raises(fedstep.InputError, match="method has no name; give algorithm="):
+        fedstep.fine_tune(back, data[0], steps=3)
+    with pytest.raises(fedstep.InputError, match="loss was mse_loss; give loss="):
+        fedstep.fine_tune(back, data[0], steps=3, algorithm=method)
+    own = fedstep.fine_tune(back, data[0], steps=3, algorithm=method, loss=options["loss"])
+    assert torch.equal(own.x, fedstep.fine_tune(result, data[0], steps=3).x)
+
+
+def test_a_standardized_run_is_loaded_with_the_module_that_was_given(tmp_path):
+    data = [(100 * x + 7, y) for x, y in clients()]
+    result = train(2, data=data, standardize=True)
+    result.save(tmp_path / "saved")
+    back = fedstep.load(tmp_path / "saved", model=net())
+    assert torch.equal(back.model(data[0][0]), result.model(data[0][0]))
+    own = [fedstep.fine_tune(one, data[0], steps=3).x for one in (result, back)]
+    assert torch.equal(*own)
+
+
+def test_a_loaded_model_is_tuned_in_the_modes_it_was_given_with(tmp_path):
+    module = nn.Sequential(nn.Dropout(0.5), net())
+    options = dict(local_steps=3, batch=5, progress=False)
+    result = fedstep.fit(module, clients(), "fedsls", 2, **options)
+    result.save(tmp_path / "saved")
+    back = fedstep.load(tmp_path / "saved", model=module)
+    assert not back.model.training
+    assert fedstep.fine_tune(back, clients()[0], steps=3).recipe.flat.module[0].training
+
+
 # Early warnings: each case, the words it is told in, and a healthy run that says nothing.
 
 RAW = torch.tensor([1.0, 1e4, 1.0, 1.0])
@@ -330,6 +391,10 @@ CASES = {
     "nothing that is learnt": (
         dict(data=wrong(clients(), lambda x, y: (0 * x, y)), test=TEST, rounds=6),
         "the loss is flat|is chance",
+    ),
+    "steps that move nothing": (
+        dict(algorithm="fedsls(max_step=1e-9)", rounds=5, test=TEST),
+        r"nearly all steps are null \(median 1e-09\)",
     ),
 }
 

@@ -15,6 +15,10 @@ class InputError(ValueError):
     """A value that cannot be used; the message names it and the remedy."""
 
 
+class MissingExtra(InputError):
+    """A package that only an extra brings is not installed; the message names the extra."""
+
+
 def unknown(
     kind: str,
     name: str,

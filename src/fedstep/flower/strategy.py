@@ -32,6 +32,7 @@ from fedstep.remote.enrol import Registry
 from fedstep.remote.order import RunSettings, client_half
 from fedstep.remote.patience import Patience
 from fedstep.remote.roster import model_digest
+from fedstep.report.render import page_if_possible
 from fedstep.report.report import write_report
 from fedstep.run.driver import RunFolder, opened
 from fedstep.run.history import Run
@@ -190,7 +191,8 @@ class FedStep(Strategy):
         run = Run(self.name, [row.to_dict() for row in self.rows])
         title = f"{self.name}: a run of fedstep over Flower"
         lead = " ".join(self._privacy(deployment, rounds))
-        write_report(folder.path / REPORT, title, [run], lead=lead, settings=settings)
+        with page_if_possible():
+            write_report(folder.path / REPORT, title, [run], lead=lead, settings=settings)
 
     def _privacy(self, deployment: Deployment, rounds: int) -> tuple[str, ...]:
         """What a run with noise has spent; nothing of others."""

@@ -74,6 +74,15 @@ class Standardize(nn.Module):
         return (inputs - mean) / deviation
 
 
+def standardized(first: Standardize, module: nn.Module) -> nn.Sequential:
+    """The module behind a first layer."""
+    # one sequence of layers, so that a linear model is still seen to be one
+    layers = [module]
+    if type(module) is nn.Sequential:
+        layers = list(module)
+    return nn.Sequential(first, *layers)
+
+
 def column_spread(federation: Federation) -> Tensor:
     """The deviation of every column of the inputs, from sums over clients."""
     mean = _summed(federation, None).mean

@@ -8,14 +8,11 @@ from typing import Any
 
 from fedstep.paper.toy import Walk
 from fedstep.report.figures import pyplot
+from fedstep.report.style import colour_pair
 
-# The first four of the report's colours: a method looks the same in both.
-COLOURS = {
-    "FedAvg": "#0072b2",
-    "FedExP": "#d55e00",
-    "FedSLS": "#009e73",
-    "FedExpSLS": "#a51281",
-}
+METHODS = ("FedAvg", "FedExP", "FedSLS", "FedExpSLS")
+# Those of the report on light pages: a method looks the same in both.
+COLOURS = {method: colour_pair(index)[0] for index, method in enumerate(METHODS)}
 RATE_STYLES = (":", "-.", "--", "-")  # of the baselines' learning rates, small to large
 SMALLEST = 1e-18  # value of F that is drawn
 

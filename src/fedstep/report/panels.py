@@ -86,10 +86,11 @@ def loss_charts(groups: Sequence[Group]) -> list[Chart]:
 
 
 def step_charts(groups: Sequence[Group]) -> list[Chart]:
-    """Accepted steps and trials by round: Figure 4 of the paper."""
+    """Accepted steps and trials by round (Figure 4 of the paper), and the pace where there is one."""
     # A fixed step would be a straight line at a number that everybody knows.
     searching = [m for m in members(groups) if curves.searches(m.group)]
     trials = curves.run_column("trials")
+    pace = curves.run_column("pace")
     steps_note = (
         "Of all steps of a round's clients; line: median, band: quartiles, means over seeds."
     )
@@ -109,6 +110,13 @@ def step_charts(groups: Sequence[Group]) -> list[Chart]:
                 y_label="trials",
                 series=tuple(m.line(curves.mean_band(m.group, trials)) for m in searching),
                 note="1: the first guess was accepted.",
+            ),
+            Chart(
+                title="Pace of the clients' steps",
+                x_label="round",
+                y_label="pace",
+                series=tuple(m.line(curves.mean_band(m.group, pace)) for m in members(groups)),
+                note="A factor of all steps: 1 while rounds agree, less where they undo each other.",
             ),
         ]
     )

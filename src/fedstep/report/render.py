@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
+from fedstep.core.errors import MissingExtra
 from fedstep.report.page import Figure, Page
 from fedstep.report.style import COLOURS, LineStyle, colour_pair
 from fedstep.report.svg import swatch
 from fedstep.run.files import write_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -33,8 +39,22 @@ def write_page(path: Path, page: Page) -> Path:
     return path.resolve()
 
 
+@contextmanager
+def page_if_possible() -> Iterator[None]:
+    """Around a page that is written beside the files of a run: the run is whole without it."""
+    try:
+        yield
+    except MissingExtra as lack:
+        warnings.warn(f"no page was written: {lack}", stacklevel=3)
+
+
 @cache
 def _environment() -> Environment:
+    # torch brings jinja2 along; whoever has a torch without it can do all but write pages
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise MissingExtra("a page needs jinja2: pip install 'fedstep[report]'") from None
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         # Labels, specs and settings come from files that anyone may have written.
@@ -56,6 +76,8 @@ def _environment() -> Environment:
 
 def _drawing(svg: str) -> Markup:
     """The only text that enters a page as it stands: our own drawings, escaped by `markup`."""
+    from markupsafe import Markup
+
     return Markup(svg)
 
 

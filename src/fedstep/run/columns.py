@@ -39,6 +39,7 @@ ROW_COLUMNS = (
     "rejected",
     "clipped",
     "missing",
+    "pace",
 )
 RESERVED = (*ROW_COLUMNS, "checksum")  # the last is the seal of a row
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 import torch
@@ -53,6 +53,7 @@ class RoundReport:
     rejected: int  # whose updates were not finite, or not of the form that was asked for
     clipped: int = 0  # whose updates the guard shortened
     missing: int = 0  # that were asked and did not answer in time
+    pace: float = nan  # factor of all clients' steps, for methods that have one
     # where they were asked for:
     validation: Mapping[str, float] = field(default_factory=dict)  # loss and metrics
     by_client: Mapping[str, float] = field(default_factory=dict)  # mean, worst tenth, spread
@@ -78,6 +79,10 @@ class RoundReport:
                 row.update(metric_columns(self.test, self.heldout, self.last))
             elif name == "steps":
                 row[name] = list(self.steps)
+            elif name == "pace":
+                # most methods have none: no column of gaps
+                if not isnan(self.pace):
+                    row[name] = self.pace
             elif name == "validation":
                 row.update(marked_columns(VALIDATION, self.validation))
             elif name == "by_client":
@@ -160,6 +165,7 @@ def report(
         rejected=total.rejected,
         clipped=_clipped(algorithm, done),
         missing=done.result.missing,
+        pace=_pace(algorithm, done),
         validation=scores.validation,
         by_client=scores.by_client,
     )
@@ -173,6 +179,15 @@ def _clipped(algorithm: Algorithm, done: RoundDone) -> int:
         return total.clipped
     guard_state = SharedState.of(done.sent.shared).guard
     return algorithm.guard.settle(total, guard_state).aggregate.clipped
+
+
+def _pace(algorithm: Algorithm, done: RoundDone) -> float:
+    """The pace that the clients of the round were sent."""
+    shared = SharedState.of(done.sent.shared)
+    factor = algorithm.local.step.factor_sent(shared.step)
+    if factor is None:
+        return nan
+    return float(factor)
 
 
 @dataclass(frozen=True)

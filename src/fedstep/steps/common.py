@@ -127,6 +127,9 @@ class CommonStep(StepRule):
         state["factor"] = shared["pace.factor"].expand(clients).to(x)
         return state
 
+    def factor_sent(self, shared: State) -> Scalar | None:
+        return shared["pace.factor"]
+
     def search(
         self,
         phi: Phi,

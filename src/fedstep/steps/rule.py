@@ -132,6 +132,13 @@ class StepRule(LocalPart):
             state |= memory
         return state
 
+    def factor_sent(self, shared: State) -> Scalar | None:
+        """The factor of all clients' steps that the server sent, for the record.
+
+        None: the rule has none.
+        """
+        return None
+
     @abstractmethod
     def search(
         self,

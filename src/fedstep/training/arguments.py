@@ -26,7 +26,7 @@ from fedstep.models.flat import FlatModel
 from fedstep.models.losses import GivenLoss, OwnLoss
 from fedstep.models.module import ModuleModel
 from fedstep.models.outputs import computes_own_loss, forward_parameters
-from fedstep.models.standardize import Standardize
+from fedstep.models.standardize import Standardize, standardized
 from fedstep.run.client_scores import ClientSamples
 from fedstep.run.guarded import usually_guarded
 from fedstep.run.identity import tensors_digest, text_of
@@ -36,6 +36,7 @@ from fedstep.server.guards import Guard
 from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
 
+CUSTOM = "custom"  # the name of a run whose algorithm was not given as text
 COHORT = 20  # clients a round where nothing is said
 LOCAL_STEPS = 20
 BATCH = 50
@@ -47,7 +48,7 @@ def name_of(algorithm: Algorithm | str) -> str:
     """What the run is called."""
     if isinstance(algorithm, str):
         return algorithm
-    return "custom"
+    return CUSTOM
 
 
 def algorithm_of(given: Any) -> Algorithm:
@@ -155,11 +156,7 @@ def fitted(flat: FlatModel, federation: Federation, standardize: bool) -> FlatMo
             "standardize=True: the model is called by the names of columns; give arrays"
         )
     first = Standardize.of(federation, flat.layout.dtype)
-    # one sequence of layers, so that a linear model is still seen to be one
-    layers = [flat.module]
-    if type(flat.module) is nn.Sequential:
-        layers = list(flat.module)
-    return ModuleModel(nn.Sequential(first, *layers), flat.given_loss)
+    return ModuleModel(standardized(first, flat.module), flat.given_loss)
 
 
 def scored_fields(samples: Gathered, name: str) -> tuple[Tensor, ...] | None:

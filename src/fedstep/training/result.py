@@ -46,6 +46,8 @@ class Fit:
     settings: dict[str, Any]
     notes: tuple[str, ...] = ()  # what a user should know: how samples were read, what was warned
     recipe: Recipe | None = field(default=None, repr=False)  # None: read back from files
+    # what `load` was given with the trained values in it, in the modes it had
+    trainable: nn.Module | None = field(default=None, repr=False)
 
     @property
     def x(self) -> Vec:

@@ -17,6 +17,7 @@ from fedstep.core.errors import InputError
 from fedstep.execute.store import DiskStore, Store, lives_on_disk
 from fedstep.execute.task import Task
 from fedstep.models.module import ModuleModel
+from fedstep.report.render import page_if_possible
 from fedstep.run.columns import metric_infos
 from fedstep.run.driver import RunFolder, Series, opened, program_versions
 from fedstep.run.folder import SPEC
@@ -61,6 +62,8 @@ class Training:
         settings = {
             "method": self.name,
             **identity(self.simulation, self.rounds),
+            # not the hashes of all samples: nobody goes on with a run that is in memory
+            **self.identity,
             "versions": program_versions(),
         }
         self._start(settings, None, [])
@@ -106,7 +109,8 @@ class Training:
             )
         result = self._result(folder.rows(), server, settings)
         # always: nothing says whether one that is there is whole
-        result.report(page)
+        with page_if_possible():
+            result.report(page)
         for note in folder.notes:
             warnings.warn(note, stacklevel=5)
         return result

@@ -11,13 +11,20 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from fedstep.core.errors import InputError
+from fedstep.models.standardize import Standardize, standardized
+from fedstep.report.render import page_if_possible
 from fedstep.run import checkpoint
 from fedstep.run.driver import opened
 from fedstep.run.files import file_sha256, plain, read_sealed, write_sealed, write_tensors
 from fedstep.run.folder import DONE, JOURNAL, MODEL, SERVER, SPEC, check_file, read_mark
 from fedstep.run.journal import Journal
 from fedstep.run.record import RoundReport
+from fedstep.training.arguments import CUSTOM
 from fedstep.training.result import REPORT, Fit
+
+# where a module that begins with Standardize has its buffers
+MEAN = "0.mean"
+DEVIATION = "0.deviation"
 
 
 def save_result(result: Fit, folder: str | Path) -> Path:
@@ -41,15 +48,17 @@ def save_result(result: Fit, folder: str | Path) -> Path:
             path / DONE,
             {"rounds": server.round, "horizon": server.horizon, "sha256": hashes},
         )
-        result.report(path / REPORT)
+        with page_if_possible():
+            result.report(path / REPORT)
     return path
 
 
 def load_result(folder: str | Path, model: nn.Module | None = None) -> Fit:
     """The result of a folder that `result.save` or `fit(out=...)` wrote.
 
-    model: a module of the same architecture; a copy of it with the trained values is `result.model`.
-    Without one the values are in `result.x` and in model.safetensors.
+    model: a module of the same architecture; a copy of it with the trained values is `result.model`,
+    with the first layer of `standardize=True` where the run had one. Without a module the values are
+    in `result.x` and in model.safetensors.
     """
     path = Path(folder)
     mark = read_mark(path)
@@ -64,14 +73,17 @@ def load_result(folder: str | Path, model: nn.Module | None = None) -> Fit:
     server = checkpoint.server_from(tensors, mark.rounds, mark.horizon)
     # the files hold numbers, no architecture: without a module there is nothing to fill
     trained = None
+    trainable = None
     if model is not None:
-        trained = _filled(model, safetensors.torch.load_file(path / MODEL), path)
+        trainable = _filled(model, safetensors.torch.load_file(path / MODEL), path)
+        trained = copy.deepcopy(trainable).eval()
     return Fit(
-        name=str(settings.get("method", "custom")),
+        name=str(settings.get("method", CUSTOM)),
         rows=rows,
         server=server,
         model=trained,
         settings=settings,
+        trainable=trainable,
     )
 
 
@@ -82,7 +94,11 @@ def _tensors(result: Fit) -> dict[str, Tensor]:
 
 
 def _filled(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> nn.Module:
-    twin = copy.deepcopy(model).eval()
+    """A copy of the module with the values of the file, in the modes that the module has."""
+    twin = copy.deepcopy(model)
+    if {MEAN, DEVIATION} <= set(tensors) - set(twin.state_dict()):
+        # `standardize=True` put a layer in front, which whoever loads the run does not have
+        twin = standardized(Standardize(tensors[MEAN], tensors[DEVIATION]), twin)
     try:
         twin.load_state_dict(tensors)
     except RuntimeError as error:

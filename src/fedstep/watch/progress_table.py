@@ -23,6 +23,7 @@ HEADS = (
     "clients refused",
     "clients clipped",
 )
+PACE = "pace"  # a further column where a method has one
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,19 @@ class RunProgress:
 def progress_section(results: Results, home: Path) -> Section:
     """A row for every run that has begun; how much work is left."""
     rounds = results.study.setting.rounds
+    heads: tuple[str, ...] = HEADS
+    # few methods have a pace: a column of dashes would say nothing
+    if any(run.evaluated(PACE) for group in results.groups for run in group.runs):
+        heads = (*HEADS, PACE)
     rows = []
     left = 0.0
     for index, group in enumerate(results.groups):
         for place in range(len(group.runs)):
             progress = _progress(group, place, rounds, home)
             left += progress.seconds_left
-            rows.append(TableRow(_cells(group, place, progress), line_style(index)))
-    table = PageTable(HEADS, tuple(rows))
+            cells = _cells(group, place, progress)
+            rows.append(TableRow(cells[: len(heads)], line_style(index)))
+    table = PageTable(heads, tuple(rows))
     return Section("Progress", words=_words(results, left), tables=(table,))
 
 
@@ -95,6 +101,7 @@ def _cells(group: Group, place: int, progress: RunProgress) -> tuple[Cell, ...]:
         _total(run, "failed"),
         _total(run, "rejected"),
         _total(run, "clipped"),
+        _last(run, PACE),
     )
     return tuple(Cell(word) for word in words)
 
@@ -105,6 +112,13 @@ def _total(run: Run, column: str) -> str:
     if not values:
         return "-"
     return f"{sum(values):,.0f}"
+
+
+def _last(run: Run, column: str) -> str:
+    values = run.evaluated(column)
+    if not values:
+        return "-"
+    return f"{values[-1]:.3g}"
 
 
 def _words(results: Results, seconds: float) -> str:
