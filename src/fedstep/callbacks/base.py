@@ -16,6 +16,11 @@ from fedstep.run.columns import VALIDATION, MetricInfo
 from fedstep.run.record import RoundReport
 
 
+def hidden(first: Any = None) -> Any:
+    """A field of a callback that is neither given nor shown: what it finds in the run under way."""
+    return field(default=first, init=False, repr=False)
+
+
 @dataclass(frozen=True)
 class RunStart:
     """What is known before the first round of a call."""
@@ -79,7 +84,11 @@ class WatchedColumn:
     higher_is_better: bool
 
     @staticmethod
-    def of(name: str | None, run: RunStart, columns: Sequence[str]) -> WatchedColumn:
+    def of(
+        name: str | None,
+        run: RunStart,
+        columns: Sequence[str],
+    ) -> WatchedColumn:
         """The column that was named; else the first metric on validation or test data, else loss."""
         if name is None:
             name = _usual_column(run, columns)

@@ -9,7 +9,7 @@ from pathlib import Path
 import safetensors.torch
 from torch import nn
 
-from fedstep.callbacks.base import Callback, RoundEnd, RunStart, WatchedColumn
+from fedstep.callbacks.base import Callback, RoundEnd, RunStart, WatchedColumn, hidden
 from fedstep.core.errors import InputError
 from fedstep.core.vec import State
 from fedstep.run.files import read_sealed, write_sealed, write_tensors
@@ -26,15 +26,16 @@ class KeepBest(Callback):
     """
 
     column: str | None = None
-    model: nn.Module | None = field(default=None, init=False, repr=False)
+    model: nn.Module | None = hidden()
     tensors: State = field(default_factory=dict, init=False, repr=False)
     best_round: int = field(default=0, init=False)
     value: float = field(default=math.nan, init=False)
-    _start: RunStart | None = field(default=None, init=False, repr=False)
-    _watched: WatchedColumn | None = field(default=None, init=False, repr=False)
+    _start: RunStart | None = hidden()
+    _watched: WatchedColumn | None = hidden()
 
     def start(self, run: RunStart) -> None:
         self._start = run
+        # a callback may serve several runs: nothing of an earlier one is left
         self._watched = None
         self.model = None
         self.best_round = 0
@@ -48,6 +49,7 @@ class KeepBest(Callback):
             columns = list(moment.report.to_dict())
             self._watched = WatchedColumn.of(self.column, self._start, columns)
         value = self._watched.value(moment.report)
+        # a round that was not evaluated
         if math.isnan(value):
             return
         rank = self._watched.rank
@@ -62,6 +64,7 @@ class KeepBest(Callback):
             self._write(self._start.folder)
 
     def _write(self, folder: Path) -> None:
+        # the tensors first: the description names their hash, and stands for the whole
         digest = write_tensors(folder / f"{BEST}.safetensors", self.tensors)
         described = {"round": self.best_round, "value": self.value, "sha256": digest}
         write_sealed(folder / f"{BEST}.json", described)
@@ -96,12 +99,14 @@ class Checkpoint(Callback):
 
     def start(self, run: RunStart) -> None:
         try:
+            # before the first round: a folder that cannot be made must not cost a night
             Path(self.folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"Checkpoint: {self.folder} cannot be made ({error})") from None
 
     def round(self, moment: RoundEnd) -> None:
         number = moment.report.round
+        # the last round always: it is what most people look for
         if number % self.every and not moment.last:
             return
         folder = Path(self.folder)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from fedstep.callbacks.base import Callback, RoundEnd, RunStart
+from fedstep.callbacks.base import Callback, RoundEnd, RunStart, hidden
 from fedstep.run.progress import progress_bar, summary
 from fedstep.run.terminal import console, printable
 
@@ -17,18 +17,20 @@ LINES = 20  # of a run without a terminal: a log of a thousand lines is read by 
 class Progress(Callback):
     """What `fit(progress=True)` shows: the notes of the run, then its rounds."""
 
-    _run: RunStart | None = field(default=None, init=False, repr=False)
-    _terminal: Any = field(default=None, init=False, repr=False)
-    _bar: Any = field(default=None, init=False, repr=False)
-    _job: Any = field(default=None, init=False, repr=False)
-    _open: ExitStack | None = field(default=None, init=False, repr=False)
+    _run: RunStart | None = hidden()
+    _terminal: Any = hidden()
+    _bar: Any = hidden()
+    _job: Any = hidden()
+    _open: ExitStack | None = hidden()
 
     def start(self, run: RunStart) -> None:
         self._run = run
+        # stderr: what a script prints to stdout may be read by another
         self._terminal = console(stderr=True)
         for note in run.notes:
             self._terminal.print(f"{run.name}: {note}", soft_wrap=True)
         self._bar = None
+        # in a file a live line would be thousands of lines
         if self._terminal.is_terminal:
             self._open = ExitStack()
             self._bar = self._open.enter_context(progress_bar(self._terminal, width=40))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fedstep.callbacks.base import Callback, RoundEnd, RunStart, WatchedColumn
+from fedstep.callbacks.base import Callback, RoundEnd, RunStart, WatchedColumn, hidden
 from fedstep.core.errors import InputError
 from fedstep.run.record import RoundReport
 
@@ -22,10 +22,10 @@ class EarlyStopping(Callback):
     patience: int = 10
     column: str | None = None
     least: float = 0.0
-    _start: RunStart | None = field(default=None, init=False, repr=False)
-    _watched: WatchedColumn | None = field(default=None, init=False, repr=False)
-    _best: float = field(default=-math.inf, init=False, repr=False)
-    _waited: int = field(default=0, init=False, repr=False)
+    _start: RunStart | None = hidden()
+    _watched: WatchedColumn | None = hidden()
+    _best: float = hidden(-math.inf)
+    _waited: int = hidden(0)
 
     def __post_init__(self) -> None:
         if self.patience < 1:
@@ -33,9 +33,11 @@ class EarlyStopping(Callback):
 
     def start(self, run: RunStart) -> None:
         self._start = run
+        # a callback may serve several runs: nothing of an earlier one is left
         self._watched = None
         self._best = -math.inf
         self._waited = 0
+        # an interrupted run has to stop where one that was not would have stopped
         for row in run.earlier:
             self._see(row)
 
@@ -51,6 +53,7 @@ class EarlyStopping(Callback):
         if self._watched is None:
             self._watched = WatchedColumn.of(self.column, self._start, list(row.to_dict()))
         value = self._watched.value(row)
+        # not evaluated: neither better nor worse
         if math.isnan(value):
             return
         rank = self._watched.rank(value)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fedstep.callbacks.base import Callback, RoundEnd, RunStart
+from fedstep.callbacks.base import Callback, RoundEnd, RunStart, hidden
 from fedstep.core.errors import InputError
 from fedstep.run.record import RoundReport
 
@@ -23,9 +23,11 @@ MEDIAN = 2  # of the quantiles of accepted steps
 def numbers_of(report: RoundReport) -> dict[str, float]:
     """The columns of a row that are finite numbers; of the steps their median."""
     columns = report.to_dict()
+    # trackers draw numbers: five quantiles would be five curves
     columns["step"] = columns.pop("steps")[MEDIAN]
     numbers = {}
     for name, value in columns.items():
+        # the round is the axis; a gap is not logged, or it would be drawn as 0
         if name != "round" and math.isfinite(value):
             numbers[name] = float(value)
     return numbers
@@ -41,7 +43,7 @@ class TensorBoard(Callback):
     """Event files for TensorBoard in a folder."""
 
     folder: str | Path = "runs"
-    _writer: Any = field(default=None, init=False, repr=False)
+    _writer: Any = hidden()
 
     def start(self, run: RunStart) -> None:
         writer = _module("torch.utils.tensorboard", "tensorboard").SummaryWriter
@@ -67,7 +69,7 @@ class MLflow(Callback):
 
     experiment: str = "fedstep"
     uri: str | None = None
-    _mlflow: Any = field(default=None, init=False, repr=False)
+    _mlflow: Any = hidden()
 
     def start(self, run: RunStart) -> None:
         self._mlflow = _module("mlflow", "mlflow")
@@ -99,7 +101,7 @@ class WandB(Callback):
     project: str = "fedstep"
     folder: str | Path | None = None
     mode: str = "offline"
-    _run: Any = field(default=None, init=False, repr=False)
+    _run: Any = hidden()
 
     def start(self, run: RunStart) -> None:
         wandb = _module("wandb", "wandb")
@@ -129,6 +131,7 @@ class WandB(Callback):
 
 def _module(name: str, package: str) -> Any:
     try:
+        # at the start of a run, not when the package is imported: they are heavy
         return import_module(name)
     except ModuleNotFoundError:
         raise InputError(f"{package} is not installed: pip install 'fedstep[trackers]'") from None

@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedstep {fedstep.__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
+    # every module adds its own: a new command is one name in the list above
     for module in COMMANDS:
         module.register(commands)
     return top

@@ -56,6 +56,7 @@ class Entry:
             return "as the published program runs it"
         authors = AUTHORS.match(paper)
         years = YEAR.findall(paper)
+        # the last year: titles may hold one, too
         if authors and years:
             return f"{authors[0]}, {years[-1]}"
         # the paper of this library is named by its title, and what has no paper by the reason
@@ -65,6 +66,7 @@ class Entry:
 def catalog() -> list[Entry]:
     """Every method of the zoo, then those of the published programs."""
     package = files("fedstep")
+    # parsed, not imported: `fedstep list` takes as long as torch needs to load otherwise
     modules = [f for f in package.joinpath("zoo").iterdir() if f.name.endswith(".py")]
     entries: list[Entry] = []
     for module in sorted(modules, key=_place):

@@ -45,6 +45,7 @@ def script(shell: str) -> str:
         raise InputError(
             "completion needs shtab: pip install 'fedstep[completion]', or pip install shtab"
         ) from None
+    # here and not above: the package imports this module
     from fedstep.cli import parser
 
     top = parser()

@@ -126,6 +126,7 @@ def _checked(record: DataSet, data: Path | None) -> dict[str, str]:
     """What reading a task came to."""
     from fedstep.data.directory import Absent
 
+    # read, not looked at: only a whole reading tells whether files are good
     begun = perf_counter()
     try:
         summary = _summary(record.read(data))
@@ -143,6 +144,7 @@ def _checked(record: DataSet, data: Path | None) -> dict[str, str]:
 def import_task(options: argparse.Namespace) -> None:
     """Fill the cache from files or from the hub."""
     record = data_set(options.task)
+    # made here: the cache would hold what is made in a second
     if not record.folders:
         raise InputError(f"task {options.task} needs no files: there is nothing to import")
     from fedstep.data.cache import home

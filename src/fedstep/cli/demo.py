@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
             board.finished(method)
     comparison = _comparison(fits, options.rounds)
     path = _write_report(fits, task, options)
+    # after the report: its path is part of the answer
     if options.json:
         print_json({**asdict(comparison), "report": str(path)})
         return
@@ -123,7 +124,9 @@ class DemoBoard:
     def __init__(self, terminal: Console, methods: tuple[str, ...], rounds: int) -> None:
         self.console = terminal
         self.rounds = rounds
+        # all of them from the start: the table does not grow under the eyes of the reader
         self.rows: dict[str, RoundReport | None] = dict.fromkeys(methods)
+        # transient: the final table takes the place of the live one
         self.live = Live(self.table(), console=terminal, auto_refresh=False, transient=True)
 
     def watcher(self, method: str) -> Callable[[RoundReport], None]:
@@ -159,6 +162,7 @@ class DemoBoard:
             pad_edge=False,
         )
         for method, row in self.rows.items():
+            # its turn has not come
             if row is None:
                 table.add_row(method, "waiting")
                 continue

@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
     if options.rule:
         chosen = partitioner(options.rule)
         dealt = f"{chosen}, seed {options.seed}"
+    # the function that runs use: what is shown is what will be trained on
     split = load(options.task, chosen, options.data, options.seed)
     labels = _labels(options.task, split)
     facts = {
@@ -88,6 +89,7 @@ def _labels(task: str, split: Split) -> ClientLabels:
     from fedstep.data.sets import data_set
 
     targets = split.federation.fields[-1]
+    # a map of thousands of different numbers would be a row of dots
     if targets.is_floating_point():
         raise InputError(
             f"task {task} has numbers for targets: there are no labels to map, choose another task"
@@ -128,6 +130,7 @@ def _write(
         command=command,
     )
     target = options.out / f"{options.task}.html"
+    # the picture needs matplotlib; the page is there in any case
     written = {"page": target}
     try:
         write_page(target, page)

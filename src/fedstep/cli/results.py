@@ -56,6 +56,7 @@ def register(commands: Any) -> None:
 
 
 def _register_formats(export: argparse.ArgumentParser) -> None:
+    # one file a call: two would need two names
     formats = export.add_mutually_exclusive_group(required=True)
     formats.add_argument(
         "--csv",
@@ -105,6 +106,7 @@ def run_report(options: argparse.Namespace) -> None:
     from fedstep.analysis.results import load_results
     from fedstep.report.report import write_study_report
 
+    # from the files alone: nothing is trained, and no data set is needed
     results = load_results(options.home)
     # beside the results, where `fedstep run` leaves its own
     target = options.out or options.home / "report.html"

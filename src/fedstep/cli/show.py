@@ -40,6 +40,7 @@ def register(commands: Any) -> None:
 
 def list_methods(options: argparse.Namespace) -> None:
     """A table of the zoo."""
+    # for the documentation: a test compares the page with it
     if options.markdown:
         print(methods_markdown(catalog()), end="")
         return
@@ -74,6 +75,7 @@ def list_slots(options: argparse.Namespace) -> None:
     """
     from fedstep.spec import build
 
+    # built, not read: what a method fills is what its constructor makes
     slots = {entry.name: differences(build(entry.name)) for entry in catalog()}
     if options.json:
         print_json(slots)
@@ -100,6 +102,7 @@ def differences(algorithm: Algorithm) -> dict[str, str]:
     keywords = {}
     for name in shown(algorithm):
         part = filled(algorithm, name)
+        # plain averaging is what all others are told by
         if part != SLOTS[name].plain:
             keywords[name] = written(part)
     return keywords
@@ -114,6 +117,7 @@ def written(part: object) -> str:
     settings = []
     for field in fields(part):
         value = getattr(part, field.name)
+        # defaults are left out, so that the text is one that a person would write
         if value != field.default:
             settings.append(f"{field.name}={written(value)}")
     return f"{type(part).__name__}({', '.join(settings)})"

@@ -89,6 +89,7 @@ def run_study(options: argparse.Namespace) -> None:
         options.profile,
         options.ray,
     )
+    # after the runs: the data are in the cache by then
     note_labels(study, home, options.data)
     profiles = None
     if options.profile:
@@ -149,6 +150,7 @@ def list_studies(options: argparse.Namespace) -> None:
     records = []
     for path in sorted(SHIPPED.glob("*.toml")):
         study = read_study(path)
+        # those that are compared; what tuning spends comes on top
         runs = len(study.methods) * len(study.seeds)
         rounds = study.setting.rounds
         record: dict[str, Any] = {
@@ -182,6 +184,7 @@ def _estimate(study: Study) -> Estimate:
 def _cost_text(cost: Estimate) -> tuple[str, str]:
     step = f"{1000 * cost.step:.1f} ms"
     hours = cost.total / 3600
+    # nobody thinks in hundreds of hours
     if hours < 48:
         return step, f"{hours:.1f} hours on one core"
     return step, f"{hours / 24:,.0f} days on one core"

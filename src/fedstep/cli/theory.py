@@ -69,9 +69,11 @@ def run(options: argparse.Namespace) -> None:
     from fedstep.study.work import prepare
 
     study = read_study(find_study(options.study), options.scale)
+    # a model or a partition that cannot be made is one line, before anything is measured
     prepare(study)
     home = options.out or default_home(study)
     seed = options.seed
+    # not `or`: 0 is a seed
     if seed is None:
         seed = study.seeds[0]
     measured = study_theory(
@@ -123,6 +125,7 @@ def _table(grid: Grid) -> Table:
         if head in NUMBERS:
             table.add_column(head, justify="right", no_wrap=True)
         else:
+            # names of quantities and verdicts stay whole; those of bounds are sentences
             fixed = head in ("form", "holds") or (i == 0 and head != "bound")
             table.add_column(head, no_wrap=fixed)
     for row in grid.rows:

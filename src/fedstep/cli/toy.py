@@ -52,9 +52,11 @@ def run(options: argparse.Namespace) -> None:
         "literal": ("The algorithm as printed", toy.literal()),
         "authors": ("The authors' scripts", toy.authors()),
     }
+    # once for both figures: the baselines are the same
     walks = {"baselines": _walks(toy.baselines(), options.rounds)}
     figures: list[Path] = []
     for mode, (title, methods) in variants.items():
+        # a variant that was not asked for is not run at all
         if options.mode not in ("both", mode):
             continue
         walks[mode] = _walks(methods, options.rounds)

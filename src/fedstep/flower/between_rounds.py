@@ -43,6 +43,7 @@ class RoundWatch:
 
     def begin(self, server: Server) -> None:
         self.strategy.summary()
+        # round 0, as Flower does: what the model was worth before anybody trained it
         self._evaluate_here(0, model_arrays(self.model, server))
 
     def __call__(self, series: Series) -> Series:
@@ -51,6 +52,7 @@ class RoundWatch:
             self.result.train_metrics_clientapp[row.round] = _metrics(row)
             log(INFO, "\t└──> %s", self.result.train_metrics_clientapp[row.round])
             arrays = model_arrays(self.model, server)
+            # before the row is handed on: a run that is killed here evaluates the round again
             self._evaluate_there(row.round, arrays)
             self._evaluate_here(row.round, arrays)
             yield server, row
@@ -59,6 +61,7 @@ class RoundWatch:
         messages = self.strategy.configure_evaluate(round, arrays, self.config, self.grid)
         replies = self.grid.send_and_receive(list(messages), timeout=self.timeout)
         means = self.strategy.aggregate_evaluate(round, replies)
+        # nobody evaluates: no entry, which is not the same as an entry without numbers
         if means is not None:
             self.result.evaluate_metrics_clientapp[round] = means
 
@@ -74,6 +77,7 @@ def _metrics(row: RoundReport) -> MetricRecord:
     """A row as Flower's metrics: numbers only, and none that is missing."""
     numbers = {}
     for name, value in row.to_dict().items():
+        # Flower would carry a NaN as a number, and whoever draws it would not see the gap
         if isinstance(value, int | float) and isfinite(value):
             numbers[name] = value
     return MetricRecord(numbers)
@@ -81,6 +85,7 @@ def _metrics(row: RoundReport) -> MetricRecord:
 
 def model_state(model: FlatModel, server: Server) -> dict[str, Any]:
     """What the user's module loads, or the flat vector of a plain function."""
+    # the readout, not x: a method may ship another point than it goes on from
     if isinstance(model, ModuleModel):
         return model.load(server.readout).state_dict()
     return {"x": server.readout}

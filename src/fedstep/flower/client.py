@@ -98,6 +98,7 @@ def _who(message: Message, context: Context, settings: ClientSettings) -> Messag
 
 def _work(message: Message, context: Context, settings: ClientSettings) -> Message:
     node = _node(settings, context)
+    # raised, not answered: Flower makes an error reply of it, which the server names
     parcel = parcels_of(message.content).get("order")
     if parcel is None:
         raise ValueError("the server does not run FedStep: its message holds no order")
@@ -117,6 +118,7 @@ def _memories(settings: ClientSettings, context: Context) -> Memories:
 
 def _node(settings: ClientSettings, context: Context) -> Node:
     """The node with its data, kept between the messages that one process sees."""
+    # the process too: what a fork inherits of its parent is left alone
     config = tuple(sorted(context.node_config.items()))
     key = (settings.make, config, context.run_id, os.getpid())
     node = _NODES.get(key)
@@ -125,6 +127,7 @@ def _node(settings: ClientSettings, context: Context) -> Node:
         flat = flat_model_of(model, functional.cross_entropy)
         node = Node(flat, clients, settings.algorithm)
         _NODES[key] = node
+        # a simulation of thousands of nodes in one process would keep all data in memory
         if len(_NODES) > NODES:
             _NODES.popitem(last=False)
     _NODES.move_to_end(key)
@@ -138,11 +141,13 @@ class MemoriesInState(Memories):
     state: RecordDict
 
     def get(self, run: str, client: int, version: int) -> NewState | None:
+        # a node that was started anew has an empty state: lost, and the server is told so
         name = _name(run, client, version)
         if name not in self.state:
             return None
         memory = {}
         for key, array in self.state[name].items():
+            # our own bytes, from this node: their word for the form is taken
             form = TensorForm(DTYPES[array.dtype], tuple(array.shape))
             wire = WireTensor(array.dtype, tuple(array.shape), array.data)
             memory[key] = from_wire(wire, form, key)
@@ -153,6 +158,7 @@ class MemoriesInState(Memories):
         self.state[_name(run, client, version)] = record
 
     def versions(self, run: str, client: int) -> list[int]:
+        # Flower's state is one flat dictionary, which user code may write to as well
         prefix = _name(run, client, "")
         found = []
         for name in self.state:

@@ -39,8 +39,10 @@ class ClientEvaluation:
         config: ConfigRecord,
         grid: Grid,
     ) -> list[Message]:
+        # asking again every round would cost a timeout a round
         if self.fraction == 0 or self.given_up:
             return []
+        # sorted: who is asked must not depend on the order in which nodes have joined
         nodes = sorted(grid.get_node_ids())
         count = ceil(self.fraction * len(nodes))
         # keyed by the round: which nodes evaluate does not touch any other random number
@@ -53,6 +55,7 @@ class ClientEvaluation:
         return messages
 
     def mean(self, round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        # an iterator, and needed twice
         answers = list(replies)
         usable = [reply for reply in answers if _usable(reply)]
         if not usable:
@@ -72,6 +75,7 @@ class ClientEvaluation:
                     log(WARNING, "round %d: %s of a node is %s: left out", round, name, value)
                     continue
                 totals[name] = totals.get(name, 0.0) + weight * value
+                # by name: a node may lack a metric that the others have
                 weights[name] = weights.get(name, 0.0) + weight
         return MetricRecord({name: total / weights[name] for name, total in totals.items()})
 
@@ -79,6 +83,7 @@ class ClientEvaluation:
 def _usable(reply: Message) -> bool:
     if reply.has_error():
         return False
+    # a weight from outside: zero divides, and a huge one silences everybody else
     metrics = _metrics(reply)
     count = metrics.get(EXAMPLES)
     return isinstance(count, int | float) and 0 < count <= MOST_EXAMPLES
@@ -93,6 +98,7 @@ def _metrics(reply: Message) -> MetricRecord:
 
 def _reason(reply: Message) -> str:
     if reply.has_error():
+        # the last line of a traceback is the one that says what happened
         text = str(reply.error.reason)
         return text.strip().splitlines()[-1][:200]
     return f"no {EXAMPLES}"

@@ -85,11 +85,13 @@ class LocalGrid(Grid):
             self._sent += 1
             number = str(self._sent)
             numbers.append(number)
+            # a node that is not there answers nothing, as on a real grid
             if message.metadata.dst_node_id in self.contexts:
                 self._replies[number] = self._reply(message)
         return numbers
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        # taken out: replies hold models, and nobody asks for one twice
         return [self._replies.pop(number) for number in message_ids if number in self._replies]
 
     def send_and_receive(
@@ -105,5 +107,6 @@ class LocalGrid(Grid):
         try:
             return self.app(message, context)
         except Exception as error:
+            # an error reply, as a SuperNode would send it: a test here means something there
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(code=CLIENT_APP_RAISED, reason=reason), reply_to=message)

@@ -64,6 +64,7 @@ class ServerOnly(FedAvg):
     ) -> Iterable[Message]:
         if self.server is None:
             x = _flat(self.fedstep_model, arrays)
+            # from the arrays of the first round: Flower, not we, knows where training begins
             self.server = self.algorithm.init(x, server_round)
         return list(super().configure_train(server_round, arrays, config, grid))
 
@@ -87,12 +88,14 @@ class ServerOnly(FedAvg):
                 continue
             counted = self.algorithm.count(reply, sent)
             total = counted if total is None else total + counted
+        # no reply that counts: Flower keeps the model, and the next round is another try
         if total is None:
             self.rejected[server_round] = rejected
             return None, None
         self.rejected[server_round] = rejected + total.rejected
         population = float(total.weight)
         if self.clients is not None:
+            # all clients weigh as much on average as those that answered
             population *= self.clients / max(1, total.clients)
         self.server = self.algorithm.absorb(self.server, total, population)
         module = self.fedstep_model.load(self.server.readout)
@@ -109,6 +112,7 @@ class ServerOnly(FedAvg):
         if message.has_error():
             raise RefusedReply(str(message.error.reason)[-300:])
         metrics = _only(message.content.metric_records, "MetricRecord")
+        # the name that the user has told FedAvg, if it is another
         samples = metrics.get(self.weighted_by_key)
         if not isinstance(samples, int | float) or not 0 < samples <= self.max_samples:
             raise RefusedReply(f"{self.weighted_by_key} is {str(samples)[:80]}")
@@ -135,10 +139,12 @@ def _flat(model: ModuleModel, arrays: ArrayRecord) -> Tensor:
         # before the data are read: a claimed shape must not decide how much memory is taken
         if tuple(array.shape) != tuple(like.shape):
             raise RefusedReply(f"{name} has shape {tuple(array.shape)}, not {tuple(like.shape)}")
+        # Flower puts a header of some bytes in front
         if len(array.data) > like.numel() * like.element_size() + 1024:
             raise RefusedReply(f"{name} has {len(array.data)} bytes")
         try:
             value = torch.from_numpy(array.numpy())
+        # bytes of strangers: numpy raises whatever it likes
         except Exception as error:
             raise RefusedReply(f"{name} cannot be read: {type(error).__name__}") from None
         if TensorForm.of(value) != TensorForm.of(like):
@@ -149,8 +155,10 @@ def _flat(model: ModuleModel, arrays: ArrayRecord) -> Tensor:
 
 def _check_plain(algorithm: Algorithm, model: ModuleModel) -> None:
     """Refuse a method whose clients do more than send their model."""
+    # what the clients have is unknown here: classes, as cross-entropy takes them
     targets = TargetKind(torch.int64, 1)
     suited = algorithm.suited(model, targets)
+    # tried, not looked up in a list of names: a new method is judged by what it does
     sent = suited.broadcast(suited.init(model.init(), 1))
     memory = suited.memory_init(model.init())
     reasons = []

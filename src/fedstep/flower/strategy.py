@@ -95,6 +95,7 @@ class FedStep(Strategy):
         self.name = name_of(algorithm)
         self.algorithm = guarded(weighted(algorithm_of(algorithm), weighting), guard)
         _refuse_known_noise(self.algorithm.guard)
+        # clients build it from the text; without one they must have been given the algorithm
         self.method = ""
         if isinstance(algorithm, str):
             self.method = algorithm
@@ -134,6 +135,7 @@ class FedStep(Strategy):
             self.replies = replace(self.replies, timeout=timeout)
         model = self._model_from(initial_arrays)
         courier = GridCourier(grid)
+        # all that is Flower's stays in it: the loop below is that of `fit`
         watch = RoundWatch(
             self,
             model,
@@ -142,8 +144,10 @@ class FedStep(Strategy):
             evaluate_fn,
             self.replies.timeout,
         )
+        # as `fit` does: the bits of a sum may depend on the number of threads
         with one_thread():
             if self.out is None:
+                # another name every time: nodes may hold memories of a run that ended
                 deployment = self._deployment(courier, model, uuid4().hex)
                 self._in_memory(deployment, num_rounds, watch)
             else:
@@ -207,6 +211,7 @@ class FedStep(Strategy):
             timeout=self.replies.timeout,
             patience=self.patience,
         )
+        # the clients know what their targets are, the server has none
         algorithm = self.algorithm.suited(model, registry.gather())
         if algorithm.correction.embeds:
             model = model.embedding()
@@ -243,6 +248,7 @@ class FedStep(Strategy):
             return self.model
         if not isinstance(self.model, ModuleModel):
             raise InputError("initial_arrays: they need an nn.Module; leave them out")
+        # a copy: the caller's module is not changed by where training begins
         module = copy.deepcopy(self.model.module)
         try:
             module.load_state_dict(arrays.to_torch_state_dict())
@@ -294,6 +300,7 @@ def _refuse_known_noise(guard: Guard) -> None:
 
 def _run_id(folder: Path) -> str:
     """The random name of the run in this folder; the first start makes it."""
+    # kept: nodes find the memories of a run by its name after the server was killed
     path = folder / RUN_ID
     if not path.exists():
         path.write_text(uuid4().hex + "\n")

@@ -23,18 +23,15 @@ from fedstep.remote.parcel import (
     RefusedReply,
     TensorForm,
     Value,
-    WireTensor,
     forms_of,
-    from_wire,
     read_state,
     to_wire,
+    whole_value,
     wire_state,
 )
+from fedstep.remote.wire_trace import read_trace, trace_table
 
-# columns of a trace on the wire, one row each, in double precision, which holds them all exactly
-COLUMNS = ("live", "losses", "sizes", "trials", "failed", "slopes")
 SOLVER_STEPS = 1000
-MOST = 10**9  # trials, passes: more cannot have happened, and sums of them stay exact
 
 
 class ClientFailed(RefusedReply):
@@ -97,7 +94,11 @@ class CheckedAnswer:
     trace: Trace
 
 
-def most_steps(plan: Plan, samples: int, probe: bool) -> int:
+def most_steps(
+    plan: Plan,
+    samples: int,
+    probe: bool,
+) -> int:
     """How many local steps, or batches of a probe, a client of so many samples has at most."""
     if probe:
         return -(-samples // plan.batch)
@@ -105,7 +106,11 @@ def most_steps(plan: Plan, samples: int, probe: bool) -> int:
     return max(plan.length(samples), SOLVER_STEPS)
 
 
-def packed_delta(algorithm: Algorithm, delta: Vec, probe: bool) -> dict[str, Tensor]:
+def packed_delta(
+    algorithm: Algorithm,
+    delta: Vec,
+    probe: bool,
+) -> dict[str, Tensor]:
     """A delta as its codec sends it; gradients travel as they are, or not at all."""
     if not probe:
         return algorithm.codec.pack(delta)
@@ -137,11 +142,15 @@ def answer_parcel(
         **wire_state("message.", reply.message),
     }
     if trace:
-        tensors["trace"] = to_wire(_trace_table(done.trace))
+        tensors["trace"] = to_wire(trace_table(done.trace))
     return Parcel(values, tensors)
 
 
-def error_parcel(identity: Mapping[str, Value], reason: str, lost: bool = False) -> Parcel:
+def error_parcel(
+    identity: Mapping[str, Value],
+    reason: str,
+    lost: bool = False,
+) -> Parcel:
     """What a client sends that cannot do what it was asked for."""
     return Parcel({**identity, "error": reason, "lost": lost})
 
@@ -153,6 +162,7 @@ def check_answer(
     probe: bool,
 ) -> CheckedAnswer:
     """The reply, or a `RefusedReply` that says what is wrong with it."""
+    # whose it is comes first: an error, too, is believed only of the client it is of
     values = parcel.values
     _check_identity(values, expected)
     if "error" in values:
@@ -173,15 +183,8 @@ def check_answer(
         samples=torch.tensor(samples),
         sane=torch.tensor(sane),
     )
-    return CheckedAnswer(reply, _read_trace(parcel, expected))
-
-
-def whole_value(values: Mapping[str, Value], name: str, most: int = MOST) -> int:
-    """A whole number from outside; truth values and floats are none."""
-    value = values.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        raise RefusedReply(f"{name} is {str(value)[:80]!r}, expected a whole number from 0")
-    return value
+    trace = read_trace(parcel, expected.form.trace, expected.steps, asked=expected.trace)
+    return CheckedAnswer(reply, trace)
 
 
 def _check_identity(values: Mapping[str, Value], expected: ExpectedAnswer) -> None:
@@ -196,7 +199,7 @@ def _check_identity(values: Mapping[str, Value], expected: ExpectedAnswer) -> No
 
 
 def _check_names(parcel: Parcel, form: ReplyForm) -> None:
-    # a trace is looked at by `_read_trace`
+    # a trace is looked at by `read_trace`
     unknown = set(parcel.tensors) - set(form.tensors) - {"trace"}
     if unknown:
         names = ", ".join(sorted(unknown))
@@ -227,63 +230,3 @@ def _read_delta(
         if to_wire(value) != to_wire(packed[name]):
             raise RefusedReply(f"delta.{name} is not what the codec makes of this delta")
     return delta
-
-
-def _trace_table(trace: Trace) -> Tensor:
-    slopes = trace.slopes
-    if slopes is None:
-        slopes = torch.zeros_like(trace.trials)
-    columns = {
-        "live": trace.live,
-        "losses": trace.losses,
-        "sizes": trace.sizes,
-        "trials": trace.trials,
-        "failed": trace.failed,
-        "slopes": slopes,
-    }
-    return torch.stack([columns[name].detach().double() for name in COLUMNS])
-
-
-def _read_trace(parcel: Parcel, expected: ExpectedAnswer) -> Trace:
-    like = expected.form.trace
-    values = parcel.values
-    for name, passes in (("forwards", like.forwards), ("backwards", like.backwards)):
-        if whole_value(values, name) != passes:
-            raise RefusedReply(f"{name} is {values[name]}, expected {passes}")
-    wire = parcel.tensors.get("trace")
-    if (wire is not None) != expected.trace:
-        raise RefusedReply("a trace is missing, or nobody asked for it")
-    table = _read_table(wire, expected.steps)
-    live, losses, sizes, trials, failed, slopes = table
-    for name, column in (("live", live), ("failed", failed)):
-        if not bool(((column == 0) | (column == 1)).all()):
-            raise RefusedReply(f"trace: {name} is neither 0 nor 1")
-    for name, column in (("trials", trials), ("slopes", slopes)):
-        if not bool(((column >= 0) & (column <= MOST) & (column == column.floor())).all()):
-            raise RefusedReply(f"trace: {name} are no counts")
-    if not bool(torch.isfinite(sizes).all()):
-        raise RefusedReply("trace: a step size is not finite")
-    return Trace(
-        live=live.bool(),
-        losses=losses.to(like.losses.dtype),
-        sizes=sizes.to(like.sizes.dtype),
-        trials=trials.to(like.trials.dtype),
-        failed=failed.bool(),
-        forwards=like.forwards,
-        backwards=like.backwards,
-        slopes=slopes.long(),
-        more_forwards=whole_value(values, "more_forwards"),
-        more_backwards=whole_value(values, "more_backwards"),
-    )
-
-
-def _read_table(wire: WireTensor | None, steps: int) -> Tensor:
-    if wire is None:
-        return torch.zeros(len(COLUMNS), 0, dtype=torch.float64)
-    columns = 0
-    if len(wire.shape) == 2:
-        columns = wire.shape[1]
-    if not 0 <= columns <= steps:
-        raise RefusedReply(f"trace: {columns} steps, expected {steps} at most")
-    form = TensorForm(torch.float64, (len(COLUMNS), columns))
-    return from_wire(wire, form, "trace")

@@ -64,6 +64,7 @@ class Deployment:
 
     def identity(self, rounds: int) -> dict[str, Any]:
         """What decides the numbers of the run; the same names as a simulation's."""
+        # no hash of the samples: they stay where they are
         counts = self.registry.roster.counts()
         plan = self.settings.plan
         return {
@@ -94,6 +95,7 @@ class Deployment:
         Whoever wants to come back to a state must keep it before asking for the next round: nodes
         keep memories back to the beginning of the round under way, and no further.
         """
+        # the store of a simulation holds memories; this one holds the numbers of their versions
         versions = CountedVersions(store)
         done_rounds = complete_rounds(
             self._plan(),
@@ -132,6 +134,7 @@ class Deployment:
                 attempt + 1,
                 self.patience.tries,
             )
+        # stopped, not skipped: a round without a quorum would be a step for a few clients
         raise InputError(
             f"round {request.sent.round + 1}: {len(hearing.answers)} usable replies of "
             f"{len(request.cohort)} clients, {needed} needed; all earlier rounds are kept: "
@@ -150,6 +153,7 @@ class Deployment:
 
     def _await_return(self, asked: Sequence[int]) -> None:
         """Give clients whose node is gone some time to come back, before they are asked again."""
+        # shared by the attempts: together they wait as long as at the start
         end = monotonic() + self.registry.patience / self.patience.tries
         while monotonic() < end:
             present = self.registry.refresh()
@@ -193,6 +197,7 @@ class Deployment:
         node_of = self.registry.roster.node_of
         by_node: dict[int, list[int]] = defaultdict(list)
         for client in asked:
+            # whoever cannot be reached is missing, not late
             if node_of[client] in present:
                 by_node[node_of[client]].append(client)
         return by_node

@@ -70,7 +70,12 @@ class Registry:
         for delivery in sorted(deliveries, key=lambda each: each.node):
             self._hear(delivery, present, starting)
 
-    def _hear(self, delivery: Delivery, present: Sequence[int], starting: bool) -> None:
+    def _hear(
+        self,
+        delivery: Delivery,
+        present: Sequence[int],
+        starting: bool,
+    ) -> None:
         node = delivery.node
         try:
             enrolment = self._enrolment(delivery)

@@ -25,11 +25,22 @@ class Memories(ABC):
     """Where a node keeps them. The version 0 is that of a client without any, and never kept."""
 
     @abstractmethod
-    def get(self, run: str, client: int, version: int) -> NewState | None:
+    def get(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> NewState | None:
         """A client's memory of this version; None where it is lost."""
 
     @abstractmethod
-    def put(self, run: str, client: int, version: int, memory: State) -> None:
+    def put(
+        self,
+        run: str,
+        client: int,
+        version: int,
+        memory: State,
+    ) -> None:
         """Keep one."""
 
     @abstractmethod
@@ -37,7 +48,12 @@ class Memories(ABC):
         """What is kept of a client."""
 
     @abstractmethod
-    def drop(self, run: str, client: int, version: int) -> None:
+    def drop(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> None:
         """Forget one."""
 
     def settle(
@@ -59,16 +75,33 @@ class MemoriesHere(Memories):
 
     kept: dict[tuple[str, int, int], NewState] = field(default_factory=dict)
 
-    def get(self, run: str, client: int, version: int) -> NewState | None:
+    def get(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> NewState | None:
         return self.kept.get((run, client, version))
 
-    def put(self, run: str, client: int, version: int, memory: State) -> None:
+    def put(
+        self,
+        run: str,
+        client: int,
+        version: int,
+        memory: State,
+    ) -> None:
+        # a copy: the caller goes on with its own
         self.kept[run, client, version] = dict(memory)
 
     def versions(self, run: str, client: int) -> list[int]:
         return [key[2] for key in self.kept if key[:2] == (run, client)]
 
-    def drop(self, run: str, client: int, version: int) -> None:
+    def drop(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> None:
         self.kept.pop((run, client, version), None)
 
 
@@ -78,14 +111,25 @@ class MemoryFiles(Memories):
 
     folder: Path
 
-    def get(self, run: str, client: int, version: int) -> NewState | None:
+    def get(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> NewState | None:
         try:
             return safetensors.torch.load_file(self._file(run, client, version))
         except (OSError, SafetensorError):
             # missing or torn: lost either way, and the server is told so
             return None
 
-    def put(self, run: str, client: int, version: int, memory: State) -> None:
+    def put(
+        self,
+        run: str,
+        client: int,
+        version: int,
+        memory: State,
+    ) -> None:
         path = self._file(run, client, version)
         path.parent.mkdir(parents=True, exist_ok=True)
         # under another name until it is whole: a node may be killed at any moment
@@ -98,10 +142,21 @@ class MemoryFiles(Memories):
         folder = self._file(run, client, 0).parent
         return [int(path.stem) for path in folder.glob("*.safetensors")]
 
-    def drop(self, run: str, client: int, version: int) -> None:
+    def drop(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> None:
         self._file(run, client, version).unlink(missing_ok=True)
 
-    def _file(self, run: str, client: int, version: int) -> Path:
+    def _file(
+        self,
+        run: str,
+        client: int,
+        version: int,
+    ) -> Path:
+        # the name comes over the network and becomes a path
         if not RUN_NAME.fullmatch(run):
             raise ValueError(f"run {run!r}: expected hexadecimal digits")
         return self.folder / run / str(client) / f"{version}.safetensors"

@@ -47,6 +47,7 @@ class Node:
 
     def who(self) -> Parcel:
         """Which clients are here, and what the server must know of them and of this machine."""
+        # counts and kinds, never samples: this is all that leaves the node before training
         parts = self.federation.parts
         kind = TargetKind.of(self.federation.fields[-1])
         return Parcel(
@@ -71,7 +72,12 @@ class Node:
                 answers[str(client)] = self._answer(order, place, memories)
         return answers
 
-    def _answer(self, order: WorkOrder, place: int, memories: Memories) -> Parcel:
+    def _answer(
+        self,
+        order: WorkOrder,
+        place: int,
+        memories: Memories,
+    ) -> Parcel:
         client = order.clients[place]
         identity: dict[str, Value] = {
             "client": client,
@@ -98,11 +104,13 @@ class Node:
         client = order.clients[place]
         memory = _memory(task, order, place, memories)
         done = client_reply(task, order.sent, client, memory, order.probe)
+        # a method without memory leaves nothing on the node
         if memory:
             run = order.settings.run
             memories.put(run, client, order.version, {**memory, **done.memory})
             oldest = order.kept[place]
             since = order.since[place]
+            # what the server may come back to, and what was made now; all else is of no use
             counted = [v for v in memories.versions(run, client) if oldest <= v <= since]
             memories.settle(run, client, [*counted, order.version])
         return answer_parcel(
@@ -127,6 +135,7 @@ class Node:
                 settings.plan,
                 settings.seed,
             )
+            # two versions of a method would train, and nobody would notice
             refuse_other_half(settings.algorithm, client_half(task.algorithm))
             self._task = task
             self._task_of = settings
@@ -142,6 +151,7 @@ def _memory(
     """What the client begins from; never zeros in the place of something that was lost."""
     fresh = task.algorithm.memory_init(order.sent.x)
     since = order.since[place]
+    # version 0: the server has counted nothing of this client yet
     if not fresh or since == 0:
         return fresh
     client = order.clients[place]
@@ -156,6 +166,7 @@ def _federation(clients: Mapping[int, Any]) -> Federation:
     numbers = sorted(clients)
     _check_numbers(numbers)
     federation = Federation.of([clients[number] for number in numbers])
+    # random numbers are keyed by them: a client is the same on whatever node it is
     parts = replace(federation.parts, numbers=torch.tensor(numbers, dtype=torch.int64))
     return replace(federation, parts=parts)
 

@@ -30,6 +30,9 @@ DTYPES: Mapping[str, torch.dtype] = {
 }
 
 
+MOST = 10**9  # trials, passes: more cannot have happened, and sums of them stay exact
+
+
 class RefusedReply(Exception):
     """What came over the wire cannot be used; the text says why.
 
@@ -83,6 +86,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def to_wire(tensor: Tensor) -> WireTensor:
     """A tensor as it travels; bfloat16 too, which numpy does not know."""
+    # row by row, whatever strides it has here
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return WireTensor(
         dtype=dtype_name(tensor.dtype),
@@ -106,6 +110,7 @@ def from_wire(
         raise RefusedReply(f"{name} is {claimed}, expected {form}")
     if len(wire.data) != form.bytes:
         raise RefusedReply(f"{name} has {len(wire.data)} bytes, expected {form.bytes}")
+    # torch.frombuffer refuses an empty buffer
     if not wire.data:
         return torch.empty(form.shape, dtype=form.dtype)
     if form.dtype is torch.bool and not set(wire.data) <= {0, 1}:
@@ -133,9 +138,23 @@ def read_state(
     """The tensors under a prefix, which must have come and have the forms that are expected."""
     state = {}
     for name, form in forms.items():
+        # one table of forms serves deltas and messages
         if not name.startswith(prefix):
             continue
         if name not in tensors:
             raise RefusedReply(f"{name} is missing")
         state[name.removeprefix(prefix)] = from_wire(tensors[name], form, name)
     return state
+
+
+def whole_value(
+    values: Mapping[str, Value],
+    name: str,
+    most: int = MOST,
+) -> int:
+    """A whole number from outside; truth values and floats are none."""
+    value = values.get(name)
+    # type, not isinstance: True is an int
+    if type(value) is not int or not 0 <= value <= most:
+        raise RefusedReply(f"{name} is {str(value)[:80]!r}, expected a whole number from 0")
+    return value

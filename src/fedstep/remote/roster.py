@@ -34,9 +34,14 @@ class Enrolment:
     machine: str  # torch and processor: bits may depend on both
 
     @staticmethod
-    def of(node: int, parcel: Parcel, model: str) -> Enrolment:
+    def of(
+        node: int,
+        parcel: Parcel,
+        model: str,
+    ) -> Enrolment:
         """Read and check it; `model` is the digest of the server's."""
         values: Mapping[str, Any] = parcel.values
+        # everything below comes from outside and is looked at before it is used
         clients = _numbers(values, "clients")
         counts = _numbers(values, "samples")
         if not clients or len(clients) != len(counts) or len(set(clients)) != len(clients):
@@ -52,6 +57,7 @@ class Enrolment:
         rank = values.get("target_rank")
         if dtype is None or type(rank) is not int:
             raise RefusedReply("it does not say what its targets are")
+        # shown in a warning: cut, so that nobody floods the log
         torch_version = str(values.get("torch"))[:40]
         cpu = str(values.get("cpu"))[:40]
         return Enrolment(
@@ -80,6 +86,7 @@ class Roster:
 
     def enrol(self, enrolment: Enrolment, present: Iterable[int]) -> None:
         """Take a node's clients in, or move them to it if their old node is gone or silent."""
+        # a node that owes an answer may be the same machine under its old number
         reachable = set(present) - self.silent
         for client, samples in enrolment.samples.items():
             before = self.samples.get(client, samples)
@@ -93,6 +100,7 @@ class Roster:
                     f"client {client} is held by node {holder} and claimed by node "
                     f"{enrolment.node}; give every node a partition-id of its own"
                 )
+        # after all were checked: a node is taken in whole or not at all
         for client, samples in enrolment.samples.items():
             self.samples[client] = samples
             self.node_of[client] = enrolment.node
@@ -125,7 +133,11 @@ def model_digest(model: FlatModel) -> str:
     return digest.hexdigest()[:16]
 
 
-def check_complete(roster: Roster, clients: int | None, refused: Mapping[int, str]) -> None:
+def check_complete(
+    roster: Roster,
+    clients: int | None,
+    refused: Mapping[int, str],
+) -> None:
     """Refuse to begin while somebody is missing; says who, and whom we turned away."""
     missing = roster.missing(clients)
     if roster.samples and not missing:
@@ -134,6 +146,7 @@ def check_complete(roster: Roster, clients: int | None, refused: Mapping[int, st
     if roster.samples:
         named = ", ".join(map(str, missing[:10]))
         text = f"nobody holds client {named}"
+        # one line, however many are missing
         if len(missing) > 10:
             text += f" and {len(missing) - 10} more"
     for node, reason in refused.items():

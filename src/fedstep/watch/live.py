@@ -20,6 +20,7 @@ WAITING = "Nothing has finished its first round yet. This page changes by itself
 def home_page(home: Path) -> Page:
     """The report of one study or run; a page that says what it waits for before there is one."""
     try:
+        # the same code as `fedstep report`: the two cannot show other numbers
         results = load_results(home)
         page = study_page(results, compare(results))
         progress = progress_section(results, home)
@@ -34,6 +35,7 @@ def index_page(folder: Path) -> Page:
     rows = []
     for home in homes(folder):
         name = str(home.relative_to(folder))
+        # relative, so that the token stays in front of it
         link = f"at/{quote(name)}/"
         rows.append(TableRow((Cell(name, link=link), *_summary(home))))
     if not rows:
@@ -50,6 +52,7 @@ def _summary(home: Path) -> tuple[Cell, ...]:
         return (Cell("-"), Cell("waiting"), Cell(str(error)))
     runs = sum(len(group.runs) for group in results.groups)
     unfinished = sum(len(group.unfinished) for group in results.groups)
+    # a method that has not begun has no run to be unfinished
     state = "finished"
     if unfinished or results.missing:
         state = "not finished"

@@ -36,15 +36,32 @@ class RunProgress:
     seconds_left: float  # 0 of a finished run
 
     @staticmethod
-    def of(run: Run, rounds: int, done: bool, held: bool) -> RunProgress:
+    def of(
+        run: Run,
+        rounds: int,
+        done: bool,
+        held: bool,
+    ) -> RunProgress:
         last = int(run.rows[-1]["round"])
+        # also where a callback ended it early: nothing is left to do
         if done:
-            return RunProgress("finished", last, rounds, 0.0)
+            return RunProgress(
+                "finished",
+                last,
+                rounds,
+                0.0,
+            )
         state = "stopped"
+        # whoever holds the claim is alive: the lock of a dead process is free
         if held:
             state = "running"
         seconds = fmean(run.column("seconds")[-RECENT:])
-        return RunProgress(state, last, rounds, seconds * (rounds - last))
+        return RunProgress(
+            state,
+            last,
+            rounds,
+            seconds * (rounds - last),
+        )
 
 
 def progress_section(results: Results, home: Path) -> Section:
@@ -58,7 +75,12 @@ def progress_section(results: Results, home: Path) -> Section:
     left = 0.0
     for index, group in enumerate(results.groups):
         for place in range(len(group.runs)):
-            progress = _progress(group, place, rounds, home)
+            progress = _progress(
+                group,
+                place,
+                rounds,
+                home,
+            )
             left += progress.seconds_left
             cells = _cells(group, place, progress)
             rows.append(TableRow(cells[: len(heads)], line_style(index)))
@@ -80,15 +102,30 @@ def time_text(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
-def _progress(group: Group, place: int, rounds: int, home: Path) -> RunProgress:
+def _progress(
+    group: Group,
+    place: int,
+    rounds: int,
+    home: Path,
+) -> RunProgress:
     done = group.seeds[place] not in group.unfinished
+    # `fit(out=...)` is its own folder, a study has one a run
     folder = home
     if not is_single_run(home):
         folder = home / "runs" / str(group.specs[place].get("digest", ""))
-    return RunProgress.of(group.runs[place], rounds, done, is_held(folder))
+    return RunProgress.of(
+        group.runs[place],
+        rounds,
+        done,
+        is_held(folder),
+    )
 
 
-def _cells(group: Group, place: int, progress: RunProgress) -> tuple[Cell, ...]:
+def _cells(
+    group: Group,
+    place: int,
+    progress: RunProgress,
+) -> tuple[Cell, ...]:
     run = group.runs[place]
     left = "-"
     if progress.seconds_left:

@@ -68,7 +68,12 @@ class WatchServer(ThreadingHTTPServer):
             return known[1]
 
     def _rendered(self, page: Page, mark: str) -> bytes:
-        text = render(page, "watch.html", mark=mark, nonce=self.nonce)
+        text = render(
+            page,
+            "watch.html",
+            mark=mark,
+            nonce=self.nonce,
+        )
         return text.encode()
 
 
@@ -116,7 +121,12 @@ class WatchHandler(BaseHTTPRequestHandler):
             return
         self._answer(HTTPStatus.OK, content_mark(place).encode(), "text/plain")
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+    def _answer(
+        self,
+        status: HTTPStatus,
+        body: bytes,
+        kind: str,
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
