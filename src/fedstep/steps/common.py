@@ -23,7 +23,7 @@ from fedstep.steps.resets import Fitted
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import ZERO_GRADIENT, LineSearch
 from fedstep.steps.search_state import CommonState, where_chosen
-from fedstep.steps.trial import SearchResult, SearchStart, Trial, aimed
+from fedstep.steps.trial import ReferenceLine, SearchResult, SearchStart, Trial, aimed
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
 LEAST_SHARE = 1e4  # of the common step: what a client may report at the least is T / LEAST_SHARE
@@ -152,7 +152,9 @@ class CommonStep(StepRule):
         due, cadence = self.cadence(slope, before.cadence)
         searching = ready & (due | (before.common == 0))
         untested = ready & ~searching
-        trial = self._trial(begin, first)
+        # against f itself: T is a step of descent, not one that a reference has relaxed
+        line = ReferenceLine(f, slope)
+        trial = Trial.first(begin, line, first, self._line.slack)
         loop = TrialLoop(
             self._line,
             phi.along(x, d),
@@ -259,19 +261,6 @@ class CommonStep(StepRule):
             return before.common
         length = phi.norm_sq(d).sqrt()
         return torch.where(before.common > 0, before.common, before.reach / length)
-
-    def _trial(self, begin: SearchStart, eta: Scalar) -> Trial:
-        """The first trial before its value is known; f stands in for it."""
-        rounding = torch.finfo(begin.f.dtype).eps
-        return Trial(
-            eta=eta,
-            value=begin.f,
-            f=begin.f,
-            slope=begin.slope,
-            reference=begin.f,
-            decline=begin.slope,
-            noise=self._line.slack * rounding * begin.f.abs(),
-        )
 
     def _after(
         self,

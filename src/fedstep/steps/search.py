@@ -21,7 +21,7 @@ from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Grow, Reset
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search_state import SearchState, where_chosen
-from fedstep.steps.trial import FailedSearch, ReferenceLine, SearchResult, SearchStart, Trial
+from fedstep.steps.trial import FailedSearch, SearchResult, SearchStart, Trial
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
@@ -199,7 +199,7 @@ class LineSearch(StepRule):
         untested = ready & ~due
 
         line, reference = self.reference(f, slope, before.reference)
-        trial = self._trial(begin, first, line)
+        trial = Trial.first(begin, line, first, self.slack)
         loop = TrialLoop(
             self,
             phi.along(x, d),
@@ -255,24 +255,6 @@ class LineSearch(StepRule):
         if self.largest:
             return begin.start
         return self.reset(begin, state).clamp(max=self.max_step)
-
-    def _trial(
-        self,
-        begin: SearchStart,
-        eta: Scalar,
-        line: ReferenceLine,
-    ) -> Trial:
-        """The first trial before its value is known; f stands in for it."""
-        rounding = torch.finfo(begin.f.dtype).eps
-        return Trial(
-            eta=eta,
-            value=begin.f,
-            f=begin.f,
-            slope=begin.slope,
-            reference=line.value,
-            decline=line.slope,
-            noise=self.slack * rounding * line.value.abs(),
-        )
 
     def _reset_after(
         self,

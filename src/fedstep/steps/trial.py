@@ -47,6 +47,28 @@ class Trial:
     decline: Scalar
     noise: Scalar
 
+    @staticmethod
+    def first(
+        begin: SearchStart,
+        line: ReferenceLine,
+        eta: Scalar,
+        slack: float,
+    ) -> Trial:
+        """The first trial before its value is known; f stands in for it.
+
+        slack is how many units in the last place of a value are noise.
+        """
+        rounding = torch.finfo(begin.f.dtype).eps
+        return Trial(
+            eta=eta,
+            value=begin.f,
+            f=begin.f,
+            slope=begin.slope,
+            reference=line.value,
+            decline=line.slope,
+            noise=slack * rounding * line.value.abs(),
+        )
+
     def below(self, c: float) -> Tensor:
         """value <= reference + c eta decline; False for a NaN value.
 
