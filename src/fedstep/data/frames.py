@@ -53,6 +53,7 @@ def clients_from(
                     list(columns),
                 )
             )
+    # in the order of the table, which is what a person sees
     if inputs is None:
         inputs = [name for name in columns if name not in (client, target)]
     if not inputs:
@@ -92,6 +93,7 @@ def _columns_of(table: Any) -> dict[str, Array]:
         return _csv_columns(Path(table))
     if isinstance(table, Mapping) and not hasattr(table, "column_names"):
         return {str(name): np.asarray(column) for name, column in table.items()}
+    # `datasets` calls them so, pandas and polars say `columns`
     names = getattr(table, "column_names", None)
     if names is None:
         names = getattr(table, "columns", None)
@@ -104,6 +106,7 @@ def _columns_of(table: Any) -> dict[str, Array]:
 
 
 def _as_array(column: Any) -> Array:
+    # pandas and polars alike, and neither is imported
     if hasattr(column, "to_numpy"):
         return np.asarray(column.to_numpy())
     # a column of `datasets` is read when it is sliced
@@ -113,6 +116,7 @@ def _as_array(column: Any) -> Array:
 def _csv_columns(path: Path) -> dict[str, Array]:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
+    # a spreadsheet puts a mark in front of the first name, which would be part of it
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file))
     if len(rows) < 2:
@@ -120,6 +124,7 @@ def _csv_columns(path: Path) -> dict[str, Array]:
     # the whole file: a table that is dealt to clients is in memory anyway
     header, *body = rows
     for number, row in enumerate(body, start=2):
+        # a comma too many shifts all that follows: a number under another name is worse than an error
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(row)} values under {len(header)} names")
     columns = {}
@@ -209,6 +214,7 @@ def _target_column(
 def _numbers_of_objects(column: Array) -> Array:
     """A column of Python objects as numbers, where all of them are (None is a gap)."""
     try:
+        # pandas holds whole numbers with a gap as objects
         return column.astype(np.float64)
     except (TypeError, ValueError):
         return column
@@ -216,6 +222,7 @@ def _numbers_of_objects(column: Array) -> Array:
 
 def _cast_note(columns: Sequence[CastColumn]) -> str:
     """Which columns were cast from what, in a line."""
+    # a line for all columns of a kind: a table may have hundreds
     groups: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         if column.before != column.after:

@@ -63,6 +63,7 @@ class ScoredSet:
         given: Any,
         collate: Collate | None,
     ) -> ScoredSet:
+        # a federation is dealt already: its clients stay apart
         if isinstance(given, Federation):
             sets = []
             for i, part in enumerate(given.parts):
@@ -108,11 +109,13 @@ def gather(
     everything = [*trained, *others]
     _refuse_mixed_kinds(everything)
     reading = way_of_reading(everything, collate, accepted)
+    # read once it would be frozen, and read again it would be another sample: said in a note
     if any(has_its_own_generator(brought) for brought in everything):
         reading = lazily(reading, OWN_GENERATOR)
     if not reading.lazy:
         try:
             return _in_memory(trained, given, reading)
+        # two readings of a sample differ: what was read so far is thrown away
         except RandomSamples:
             reading = lazily(reading, "they are random (augmentation)")
     return _by_number(trained, given, everything, reading)
@@ -126,6 +129,7 @@ def cast_to(
     federation = gathered.federation
     if federation.transform is not None:
         return gathered  # whatever makes the samples makes their type
+    # whole numbers are left alone: they are classes or symbols
     kinds = {field.dtype for field in federation.fields if field.is_floating_point()} - {dtype}
     fields = _cast(federation.fields, dtype)
     scored = {}
@@ -203,6 +207,7 @@ def _beside_a_federation(
 ) -> Gathered:
     if collate is not None:
         raise InputError("collate with a Federation: its samples are arrays already; leave it out")
+    # nothing to decide: the clients are arrays, and what is scored becomes arrays beside them
     reading = Reading(
         columns=None,
         collate=None,
@@ -213,6 +218,7 @@ def _beside_a_federation(
     for one in given:
         each = []
         for brought in one.sets:
+            # by the names of the clients' columns, in their order
             if brought.named is not None and federation.names is not None:
                 columns = choose_columns(
                     brought.named,
@@ -258,6 +264,7 @@ def _is_one_a_client(given: Any) -> bool:
 
 
 def _refuse_mixed_kinds(everything: Sequence[Brought]) -> None:
+    # a model is called in one way: half of the clients by name would be another call
     kinds = {brought.what: _kind(brought) for brought in everything}
     first = next(iter(kinds.values()))
     for what, kind in kinds.items():
@@ -268,6 +275,7 @@ def _refuse_mixed_kinds(everything: Sequence[Brought]) -> None:
 
 
 def _kind(brought: Brought) -> str:
+    # arrays are never looked into: their rows are tuples whatever they hold
     if brought.arrays is not None:
         return "samples that are tuples"
     if brought.named is not None or isinstance(brought.first()[0], Mapping):

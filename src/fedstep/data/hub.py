@@ -88,6 +88,7 @@ def hub_roles(train: bool = True) -> Users:
         own: Index,
         name: str,
     ) -> Index:
+        # windows overlap by all but one character: 79 of them lie in both parts and are dropped
         k = int(0.8 * len(own))
         return _if_both(
             own[:k],
@@ -126,6 +127,7 @@ def from_flwr_datasets(
         if number > 0:
             partition = fds.load_partition(number, split)
         own_inputs, own_targets = fields(partition, inputs_name, targets_name)
+        # kept apart until all are there: to join them one by one would copy all of them each time
         inputs.append(own_inputs)
         targets.append(own_targets)
     return Users(
@@ -155,6 +157,7 @@ def fields(
     ys = list(rows[targets])
     if not xs:
         raise InputError(f"a partition has no rows in {inputs!r}: leave it out")
+    # texts are windows of symbols, whatever the repository calls its columns
     if isinstance(xs[0], str):
         return _symbols(xs, WINDOW).view(-1, WINDOW), _symbols(ys, 1).long()
     try:
@@ -177,6 +180,7 @@ def _value(x: Any) -> Any:
 
 
 def _arranged(values: np.ndarray) -> Tensor:
+    # numbers that are no pictures keep their scale
     if values.dtype != np.uint8:
         return torch.from_numpy(values.astype(np.float32))
     if values.ndim == 4:
@@ -207,6 +211,7 @@ def _symbols(
 
 
 def _known_pair(names: Sequence[str]) -> tuple[str, str]:
+    # the first pair that is there: CIFAR-100 has two kinds of labels and is found by the fine one
     for pair in COLUMNS:
         if set(pair) <= set(names):
             return pair
@@ -235,6 +240,7 @@ def _chosen(
     choose: Callable[[Index, str], Index],
 ) -> _ChosenUsers:
     """The natural users that have any rows of this split."""
+    # a list first: a column of the hub is read through its own iterator
     column = np.asarray(list(ids))
     names = []
     chosen = []

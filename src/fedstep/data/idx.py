@@ -88,6 +88,7 @@ def emnist(
     if train:
         part = "train"
     first = 0
+    # the only split whose files count from 1
     if split == "letters":
         first = 1
     inputs, targets = _images_and_labels(
@@ -117,6 +118,7 @@ def _images_and_labels(
     side = tuple(images.shape[1:])
     if side != (SIDE, SIDE):
         raise InputError(f"{image_file}: the images are {side}, not ({SIDE}, {SIDE})")
+    # two files of two downloads: either may be of another version
     if len(images) != len(labels):
         raise InputError(
             f"{directory}: {len(images)} images in {image_file.name} "

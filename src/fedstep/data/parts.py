@@ -45,6 +45,7 @@ class Parts(Sequence[Tensor]):
         note: str = "",
     ) -> Parts:
         """From one array of sample numbers a client."""
+        # as it is: they cannot be changed, so there is nothing to copy for
         if isinstance(parts, Parts):
             return parts
         arrays = [np.asarray(part, np.int64) for part in parts]
@@ -70,6 +71,7 @@ class Parts(Sequence[Tensor]):
         note: str = "",
     ) -> Parts:
         """From the number of every sample's client; a client's samples stay in their order."""
+        # stable: which sample comes first at a client is part of what a seed means
         order = np.argsort(owners, kind="stable").astype(np.int64)
         sizes = np.bincount(owners, minlength=clients)
         return Parts(
@@ -131,6 +133,7 @@ class Parts(Sequence[Tensor]):
         return self.samples[first:end]
 
     def __iter__(self) -> Iterator[Tensor]:
+        # a list: to take single numbers out of a tensor costs more than the slice
         for first, end in pairwise(self.offsets.tolist()):
             yield self.samples[first:end]
 
@@ -166,6 +169,7 @@ class Parts(Sequence[Tensor]):
     def _slice(self, chosen: slice) -> Parts:
         first, end, stride = chosen.indices(len(self))
         rows = range(first, end, stride)
+        # the usual case shares the memory of the whole
         if stride == 1 and rows and self.numbers is None:
             offsets = self.offsets[first : end + 1]
             samples = self.samples[int(offsets[0]) : int(offsets[-1])]
@@ -182,6 +186,7 @@ def partition_hash(parts: Iterable[ArrayLike | Tensor]) -> str:
     """sha256 of the number of clients, then each one's size and samples, as little-endian int64."""
     dealt = Parts.of(parts)
     sizes = dealt.sizes.numpy()
+    # the sizes among the samples: two ways to cut the same series differ
     stream = np.insert(
         dealt.samples.numpy(),
         dealt.offsets[:-1].numpy(),
@@ -230,6 +235,7 @@ def check_disjoint(
     often = np.flatnonzero(np.bincount(samples, minlength=total) > 1)
     if not often.size:
         return
+    # the first such sample is named: one is enough to find the mistake
     holders = owners[samples == often[0]]
     if holders[0] == holders[1]:
         raise InputError(f"client {holders[0]} has a sample twice: partition again")
@@ -266,6 +272,7 @@ def _offsets(sizes: Sequence[int] | Tensor | NDArray[Any]) -> Tensor:
 
 def _short(values: Tensor) -> NDArray[Any]:
     array = values.numpy()
+    # a negative number has no unsigned type; there is none in a sound one
     if array.size == 0 or array.min() < 0:
         return np.array(array)
     return array.astype(np.min_scalar_type(int(array.max())))

@@ -111,6 +111,7 @@ class Plan:
 
     def length(self, n: int) -> int:
         """Number of local steps of a client with n samples."""
+        # so many whatever a client has: small clients see their samples several times
         if self.steps is not None:
             return self.steps
         batches_a_pass = -(-n // self.batch)  # rounded up
@@ -124,6 +125,7 @@ class Plan:
         client: int,
     ) -> list[Tensor]:
         """The batches of a client in a round, as indices into its own samples."""
+        # a list, not a series: executors need to know how many there are
         total = self.length(n)
         batches: list[Tensor] = []
         passes = self.order(n, seed, round, client)

@@ -94,6 +94,7 @@ def flat_model_of(model: Any, loss: GivenLoss) -> FlatModel:
         raise InputError(
             f"model is a {type(model).__name__}: give an nn.Module, or FunctionModel(loss, start)"
         )
+    # its targets go into the model, which returns a loss: a second one would train something else
     if loss is None and computes_own_loss(model):
         return ModuleModel(model, OwnLoss())
     return ModuleModel(model, loss)
@@ -155,6 +156,7 @@ def fitted(flat: FlatModel, federation: Federation, standardize: bool) -> FlatMo
         raise InputError(
             "standardize=True: the model is called by the names of columns; give arrays"
         )
+    # of the clients alone: the test must not have a say in how it is scaled
     first = Standardize.of(federation, flat.layout.dtype)
     return ModuleModel(standardized(first, flat.module), flat.given_loss)
 
@@ -250,6 +252,7 @@ def executor_of(
             "executor=Cohort(): batches made by collate may differ in shape and cannot be stacked; "
             "leave `executor` out"
         )
+    # batches of unequal shape cannot be stacked into a block
     if given is None and ragged:
         given = Sequential()
     if given is None:

@@ -116,6 +116,7 @@ def fit(
     was interrupted goes on from there when it is made again, to the same bits; one that was
     finished is read back. resume=False refuses a folder that has a run.
     """
+    # what costs nothing to check comes first: a misspelt name must not wait for the data
     method = guarded(weighted(algorithm_of(algorithm), weighting), guard)
     refuse_second_loss(model, loss)
     flat = flat_model_of(model, loss)
@@ -137,6 +138,7 @@ def fit(
         heldout=scored_fields(samples, "heldout"),
         by_client=client_samples(samples, scoring.clients),
     )
+    # the bar comes last: what another callback prints stands above it
     looking_on = [callback_of(one) for one in callbacks]
     if on_round is not None:
         looking_on.append(OnRound(on_round))

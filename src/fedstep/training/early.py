@@ -121,6 +121,7 @@ def _label_lines(federation: Federation) -> Iterator[str]:
         return
     if len(targets) == 0 or int(targets.min()) < 0:
         return
+    # the median client: a few specialists among many are no reason to warn
     counts = label_counts(federation.parts, targets.numpy())
     occurring = int((counts.sum(0) > 0).sum())
     median = sorted((counts > 0).sum(1).tolist())[len(federation) // 2]
@@ -155,6 +156,7 @@ def _scale_lines(inputs: Tensor) -> Iterator[str]:
 
 def search_lines(rows: Sequence[RoundReport]) -> Iterator[str]:
     """Searches that find nothing."""
+    # of all rounds so far: one bad batch is no trend
     failed = sum(row.failed for row in rows)
     searched = sum(row.backwards for row in rows if row.trials > 0)
     if failed and all(math.isnan(row.steps[2]) for row in rows):
@@ -236,6 +238,7 @@ def _chance(simulation: Simulation) -> Chance | None:
     targets = fields[-1]
     if targets.is_floating_point() or targets.dim() != 1:
         return None
+    # of the classes that occur: a model may have outputs that nobody needs
     classes = len(torch.unique(targets))
     if classes < 2:
         return None

@@ -83,6 +83,7 @@ class Fit:
         for row in self.rows:
             columns = row.to_dict()
             quantiles = columns.pop("steps")
+            # one number a cell: a frame with lists in it cannot be drawn
             names = ("step_min", "step_q1", "step_median", "step_q3", "step_max")
             columns.update(zip(names, quantiles, strict=True))
             flat_rows.append(columns)

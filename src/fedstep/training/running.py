@@ -137,6 +137,7 @@ class Training:
     def _watched(self, series: Series) -> Series:
         """Every round is shown to the callbacks, the last of which may be the last round."""
         for server, row in series:
+            # the model is made when somebody asks for it: most callbacks do not
             moment = RoundEnd(row, self.rounds, server, self._module, self._model_tensors)
             for callback in (self.early, *self.callbacks):
                 callback.round(moment)

@@ -75,6 +75,7 @@ def share(
 
 def column(labels: ArrayLike) -> NDArray[Any]:
     """The labels as an array."""
+    # a list, an array or a tensor
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"the labels have shape {array.shape}: give one label for each sample")

@@ -107,6 +107,7 @@ class ProportionalDirichlet:
                 f"{self}: {self.clients} clients of {self.min_size} need {needed} samples, "
                 f"there are {total}: lower clients or min_size"
             )
+        # outside of the loop: a repeated draw goes on in the series, it is not the same again
         rng = random(seed, "proportional")
         for _ in range(DRAWS):
             parts = self._draw(classes, rng)
@@ -125,6 +126,7 @@ class ProportionalDirichlet:
         pieces = []
         for members in classes:
             shares = _simplex(self, self.clients, rng)
+            # rounded down at every cut, so that the pieces are the whole class
             cuts = np.cumsum(shares)[:-1] * len(members)
             shuffled = rng.permutation(members)
             pieces.append(np.split(shuffled, cuts.astype(np.int64)))
@@ -201,6 +203,7 @@ def _level(
         lack = least - sizes[poor]
         if lack <= 0:
             return moved
+        # of the largest: it changes least by what it loses
         rich = int(np.argmax(sizes))
         taken = min(lack, sizes[rich] - least)
         rest = sizes[rich] - taken

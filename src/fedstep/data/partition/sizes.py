@@ -80,6 +80,7 @@ class SizeLaw:
         seed: int = 0,
     ) -> Parts:
         total = len(column(labels))
+        # only for its check: everybody gets one sample at least
         share(self, self.clients, total)
         rng = random(seed, "sizes")
         weights = self.law(self.clients, rng)
