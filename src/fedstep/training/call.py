@@ -65,56 +65,67 @@ def fit(
     rounds: int = 100,
     per_round: int | None = None,
     *,
+    # what is learnt from
     loss: GivenLoss = None,
-    test: Any = None,
-    validation: Any = None,
-    seed: int = 0,
-    out: str | Path | None = None,
-    resume: bool = True,
+    collate: Collate | None = None,
+    standardize: bool = False,
+    # how a client trains, and how much it counts
     batch: int | None = None,
     local_steps: int | None = None,
     local_epochs: int | None = None,
     weighting: str | None = None,
-    collate: Collate | None = None,
-    standardize: bool = False,
-    every: int = 1,
-    metrics: Sequence[GivenMetric] | None = None,
-    scoring: Scoring = Scoring(),
-    callbacks: Sequence[Callback | Callable[[RoundEnd], None]] = (),
     guard: Guard | bool = True,
+    # what is measured
+    test: Any = None,
+    validation: Any = None,
+    metrics: Sequence[GivenMetric] | None = None,
+    every: int = 1,
+    scoring: Scoring = Scoring(),
+    # the run, its files and who looks on
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = True,
+    callbacks: Sequence[Callback | Callable[[RoundEnd], None]] = (),
+    on_round: Callable[[RoundReport], None] | None = None,
+    progress: bool | None = None,
+    # who computes
     executor: Executor | None = None,
     workers: int = 1,
-    progress: bool | None = None,
-    on_round: Callable[[RoundReport], None] | None = None,
 ) -> Fit:
     """Train over clients; nothing is changed in what is passed in.
 
     model: any nn.Module, a Hugging Face model, or a FunctionModel. clients: a list (or dict) with
     the samples of each: `(inputs, targets)`, a dict of arrays, a Dataset, a `datasets.Dataset`, a
     list of samples; or what `fedstep.data.clients_from` makes of a table. Samples that are random
-    or larger than 1 GiB are read a batch at a time.
-    algorithm: a name or spec such as "fedexpsls(c=0.1)", or an Algorithm.
-    per_round: clients a round, 20 or all by default. batch: samples a step (50). local_steps:
-    mini-batch steps a client takes in a round (default 20), or local_epochs. weighting: "equal" (every client counts the same,
-    which is usual) or "samples".
-    loss: "cross_entropy" (the default), "mse", "bce"; a class or module such as nn.MSELoss; a
-    function of (predictions, targets), or of (output, batch) if its second argument is called so.
-    A model that takes `labels` computes its own.
-    collate: makes a batch of a list of samples, such as `fedstep.data.Pad()`. standardize: put a
-    layer in front of the model that gives all columns mean 0 and variance 1 over all clients.
-    test: as one client's samples, or a list with one set for each client. validation: the same,
-    apart from the test: what callbacks choose by. scoring: further evaluations, `Scoring(clients=
-    True)` for the spread over clients. callbacks: such as `fedstep.callbacks.EarlyStopping()`, or
-    functions of a RoundEnd (its report, its model, `stop(reason)`); on_round: of the report alone.
-    metrics: names such as "accuracy" or "top_k(k=5)", metrics, or functions of (predictions,
-    targets) that give a value a sample; the first is compared and drawn. By default accuracy for
-    classes, squared error and R2 for numbers. guard: what keeps one client from taking the model;
-    True is `NormLimit()` where the algorithm has no guard of its own (docs/trust.md), False is the
-    algorithm as it is. workers: processes that share the clients of a round, one torch thread each;
-    the results do not depend on their number.
-    out: a directory for the run, which `fedstep report`, `compare` and `export` open. A call that
-    was interrupted goes on from there when it is made again, to the same bits; one that was
-    finished is read back. resume=False refuses a folder that has a run.
+    or larger than 1 GiB are read a batch at a time. algorithm: a name or spec such as
+    "fedexpsls(c=0.1)", or an Algorithm. per_round: clients a round, 20 or all by default.
+
+    What is learnt from. loss: "cross_entropy" (the default), "mse", "bce"; a class or module such as
+    nn.MSELoss; a function of (predictions, targets), or of (output, batch) if its second argument is
+    called so. A model that takes `labels` computes its own. collate: makes a batch of a list of
+    samples, such as `fedstep.data.Pad()`. standardize: put a layer in front of the model that gives
+    all columns mean 0 and variance 1 over all clients.
+
+    How a client trains. batch: samples a step (50). local_steps: mini-batch steps a client takes in
+    a round (20), or local_epochs. weighting: "equal" (every client counts the same, which is usual)
+    or "samples". guard: what keeps one client from taking the model; True is `NormLimit()` where
+    the algorithm has no guard of its own (docs/trust.md), False is the algorithm as it is.
+
+    What is measured. test: as one client's samples, or a list with one set for each client.
+    validation: the same, apart from the test: what callbacks choose by. metrics: names such as
+    "accuracy" or "top_k(k=5)", metrics, or functions of (predictions, targets) that give a value a
+    sample; the first is compared and drawn; by default accuracy for classes, squared error and R2
+    for numbers. every: rounds between evaluations. scoring: further evaluations, `Scoring(
+    clients=True)` for the spread over clients.
+
+    The run. out: a directory for it, which `fedstep report`, `compare` and `export` open. A call that
+    was interrupted goes on from there when it is made again, to the same bits; one that was finished
+    is read back. resume=False refuses a folder that has a run. callbacks: such as
+    `fedstep.callbacks.EarlyStopping()`, or functions of a RoundEnd (its report, its model,
+    `stop(reason)`); on_round: a function of the report alone. progress: by default on a terminal.
+
+    Who computes. workers: processes that share the clients of a round, one torch thread each; the
+    results do not depend on their number. executor: another way to run them.
     """
     # what costs nothing to check comes first: a misspelt name must not wait for the data
     method = guarded(weighted(algorithm_of(algorithm), weighting), guard)
