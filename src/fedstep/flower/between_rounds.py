@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from logging import INFO
 from math import isfinite
@@ -13,6 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.driver import Series
@@ -94,3 +96,18 @@ def model_state(model: FlatModel, server: Server) -> dict[str, Any]:
 def model_arrays(model: FlatModel, server: Server) -> ArrayRecord:
     """All of the module's state, frozen parameters and buffers included."""
     return ArrayRecord(model_state(model, server))
+
+
+def model_from(model: FlatModel, arrays: ArrayRecord | None) -> FlatModel:
+    """The model that training begins at: the given arrays, or the module as it is."""
+    if arrays is None or len(arrays) == 0:
+        return model
+    if not isinstance(model, ModuleModel):
+        raise InputError("initial_arrays: they need an nn.Module; leave them out")
+    # a copy: the caller's module is not changed by where training begins
+    module = copy.deepcopy(model.module)
+    try:
+        module.load_state_dict(arrays.to_torch_state_dict())
+    except RuntimeError as error:
+        raise InputError(f"initial_arrays do not fit the model: {error}") from None
+    return ModuleModel(module, model.loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import replace
 from logging import INFO
@@ -22,11 +21,16 @@ from fedstep.algorithm import Algorithm, Server
 from fedstep.core.errors import InputError
 from fedstep.execute.processes import one_thread
 from fedstep.execute.store import Store
-from fedstep.flower.between_rounds import EvaluateFn, RoundWatch, model_arrays, model_state
+from fedstep.flower.between_rounds import (
+    EvaluateFn,
+    RoundWatch,
+    model_arrays,
+    model_from,
+    model_state,
+)
 from fedstep.flower.courier import GridCourier
 from fedstep.flower.evaluation import ClientEvaluation
 from fedstep.models.flat import FlatModel
-from fedstep.models.module import ModuleModel
 from fedstep.remote.deployment import Deployment
 from fedstep.remote.enrol import Registry
 from fedstep.remote.order import RunSettings, client_half
@@ -133,7 +137,7 @@ class FedStep(Strategy):
             raise InputError(f"num_rounds={num_rounds}: give at least 1")
         if timeout is not None:
             self.replies = replace(self.replies, timeout=timeout)
-        model = self._model_from(initial_arrays)
+        model = model_from(self.model, initial_arrays)
         courier = GridCourier(grid)
         # all that is Flower's stays in it: the loop below is that of `fit`
         watch = RoundWatch(
@@ -241,20 +245,6 @@ class FedStep(Strategy):
             patience=self.replies,
             forget=self.forget,
         )
-
-    def _model_from(self, arrays: ArrayRecord | None) -> FlatModel:
-        """The model that training begins at: the given arrays, or the module as it is."""
-        if arrays is None or len(arrays) == 0:
-            return self.model
-        if not isinstance(self.model, ModuleModel):
-            raise InputError("initial_arrays: they need an nn.Module; leave them out")
-        # a copy: the caller's module is not changed by where training begins
-        module = copy.deepcopy(self.model.module)
-        try:
-            module.load_state_dict(arrays.to_torch_state_dict())
-        except RuntimeError as error:
-            raise InputError(f"initial_arrays do not fit the model: {error}") from None
-        return ModuleModel(module, self.model.loss)
 
     def summary(self) -> None:
         """Log what this strategy is."""
