@@ -67,6 +67,14 @@ def test_the_standings_of_the_page_are_those_of_the_committed_results():
     assert marked[1].strip() == standings_markdown(board).strip()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["fedavg", "fedsls", "scaffold"])
+def test_a_seed_of_a_committed_result_comes_back(entry, capsys):
+    path = ROOT / "results" / "leaderboard" / "clusters-noise" / f"{entry}.json"
+    assert main(["leaderboard", "verify", str(path)]) == 0
+    assert "agrees" in capsys.readouterr().out
+
+
 def test_the_tracks_of_the_page_are_those_that_ship():
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| [^|]* \| ([^|]*) \| ([^|]*) \|$", PAGE, re.M)
     assert [name for name, _, _ in rows] != []

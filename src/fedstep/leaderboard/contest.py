@@ -41,6 +41,7 @@ def play(
         if before.digest == match.digest:
             return before
     study = match.study()
+    # a folder beside the file: `fedstep compare` and `report` open it as any study
     folder = path.with_suffix("")
     open_home(study, folder, study_text(study).encode())
     jobs = run_whole(study, folder, data, workers)
@@ -67,6 +68,7 @@ def replay(
     """Run the seed with this number (from 0) again, with what tuning chose, and compare."""
     recorded = outcome.runs[number]
     job = Job(outcome.track.setting, outcome.tuning.spec, recorded.seed)
+    # tuning is not done again: its choice is part of the result
     run_all([job], [outcome.entry.title], home, data, workers)
     again = seed_outcome(job, home, finished_run(job, home), outcome.metric)
     return judge(outcome, recorded, again)

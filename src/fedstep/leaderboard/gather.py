@@ -48,6 +48,7 @@ def _tuning_outcome(
     trials: Sequence[Job],
 ) -> TuningOutcome:
     spent = Spending(0, 0, 0)
+    # from the trials' own rows: what searches cost is known only there
     for job in trials:
         spent += _whole_run(Run(job.method, finished_run(job, home).rows))
     return TuningOutcome(

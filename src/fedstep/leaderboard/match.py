@@ -26,6 +26,7 @@ class Match:
     def digest(self) -> str:
         """SHA-256 of what decides the result: the rules of the track and those of the entry."""
         rules = {"track": self.track.rules(), "entry": self.entry.rules()}
+        # sorted: the order of the fields in a class is no rule
         text = json.dumps(rules, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -95,6 +95,7 @@ def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
     shown = tracks_with_results(board)
     if not shown:
         return None
+    # the order of the rows is that of the table in docs/leaderboard.md
     rows = [_overview_row(row, shown, styles[row.name]) for row in entry_standings(board)]
     heads = ("entry", "mean place", "reached", *(each.track.name for each in shown))
     return Section(
@@ -119,7 +120,8 @@ def _overview_row(
     for each in shown:
         standing = row.by_track.get(each.track.name)
         if standing is None:
-            cells.append(Cell("", order=LAST))
+            # behind those who never arrived: nothing is known of it
+            cells.append(Cell("", order=2 * LAST))
         else:
             cells.append(_cost_cell(standing.total.rounds, standing))
     return TableRow(tuple(cells), style)
@@ -132,6 +134,7 @@ def _track_section(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Sectio
     command = f"fedstep leaderboard run {track.name} ENTRY"
     if not shown.standings:
         return Section(title, words=f"{words} No result yet.", code=command, name=track.name)
+    # folded: for whoever doubts a number, and long
     details = Detail(
         f"The command and the hash behind every number of {track.name}",
         tables=tuple(made_by(standing) for standing in shown.standings),
@@ -189,6 +192,7 @@ def _track_table(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> PageTabl
 
 def _cost_cell(value: float, standing: Standing) -> Cell:
     order = value
+    # an infinity has no spelling that both Python and JavaScript read
     if value == inf:
         order = LAST
     return Cell(cost_text(value), order=order, link=_link(standing))
@@ -227,6 +231,7 @@ def _curves(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Chart:
         y_label=axis_label(metric),
         series=tuple(lines),
         note="Mean over seeds, band: one standard deviation; the thin line is the target.",
+        # the first rounds all look alike, and would press the rest flat
         settled=0.25,
     )
 
@@ -254,6 +259,7 @@ def _cost_chart(shown: ShownTrack, styles: Mapping[str, LineStyle]) -> Chart:
     dots = []
     for standing in shown.standings:
         paid = standing.spent.rounds
+        # who diverged has no place on an axis; the table says so
         if not isfinite(standing.score.mean):
             continue
         dots.append(

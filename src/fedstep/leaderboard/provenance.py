@@ -36,6 +36,7 @@ def made_by(standing: Standing) -> PageTable:
     if outcome.tuning.scores:
         rows.append(_row("chosen", outcome.tuning.spec, code=True))
         rows.append(_row("tuning", _tuning_text(outcome)))
+    # whole numbers and hashes: they are there to be compared, not to be read
     for run in outcome.runs:
         rows.append(_row(f"seed {run.seed}", _run_text(outcome, run), code=True))
     rows.append(_row("made with", _machines(outcome)))

@@ -44,6 +44,7 @@ def standing_of(outcome: MatchOutcome) -> Standing:
     """
     track = outcome.track
     reach = NEVER
+    # the first window that is full: a mean of fewer would be an easier target
     for end in range(track.window, len(outcome.runs[0].rounds) + 1):
         value = _window_mean(outcome, end)
         if outcome.metric.rank(value) >= outcome.metric.rank(track.target):
@@ -120,6 +121,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _order(standing: Standing) -> tuple[float, float]:
+    # infinite rounds are equal to each other: then the score decides
     rank = standing.outcome.metric.rank(standing.score.mean)
     return (standing.total.rounds, -rank)
 
