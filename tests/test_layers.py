@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,14 +58,23 @@ def unit(path):
     return first.removesuffix(".py")
 
 
+@cache
+def nodes(path):
+    # walked once a file: three tests look at every one of them
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    names = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            names += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            names.append(node.module)
             if node.module == "fedstep":
-                yield from (f"fedstep.{a.name}" for a in node.names)
+                names += [f"fedstep.{a.name}" for a in node.names]
+    return names
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
@@ -95,11 +105,8 @@ def test_extras_are_imported_in_their_one_module(path):
 )
 def test_mathematics_knows_nothing_of_the_machine(path):
     assert not {n.split(".")[0] for n in imports(path)} & MACHINE
-    tree = ast.parse(path.read_text())
     calls = {
-        n.func.id
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        n.func.id for n in nodes(path) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
     }
     assert "print" not in calls
 
