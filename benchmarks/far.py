@@ -46,6 +46,11 @@ from machine import machine, write
 HERE = Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
 COHORTS = (1, 10, 100, 1000)
+ENGINES = {
+    "overhead": ["alone", "processes", "ray", "LocalGrid", "simulation"],
+    "population": ["alone", "ray"],
+    "memory": ["processes", "ray"],
+}
 POPULATION = 1000
 METHOD = "fedavg(step=0.1)"
 PLAN = Plan(batch=2, steps=1)
@@ -221,41 +226,59 @@ def carried(grid) -> Callable[[int, int, Clock], None]:
 
 
 def overhead(options) -> None:
-    """All engines, within one simulation of Flower: its Ray is the executor's too."""
+    """The engines that were asked for; with Flower's simulation all of them run within it."""
+    import far  # by its name: what workers unpickle
+
+    if "simulation" not in options.engines:
+        engines = engines_of(options.engines)
+        finish_overhead(options, engines)
+        return
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from fedstep.execute.ray import Ray
-    from fedstep.flower import LocalGrid, client_app
+    from fedstep.flower import client_app
 
     token()
     app = ServerApp()
-    found: list[dict] = []
 
     @app.main()
     def main(grid, context):
-        import far  # by its name: what workers unpickle
-
-        local = LocalGrid(client_app(far.make), POPULATION)
-        engines = {
-            "alone": executed(Sequential()),
-            "processes": executed(Processes(Sequential(), 2)),
-            "ray": executed(Ray(Sequential(), workers=2, cpus=0.5)),
-            "LocalGrid": carried(local),
-            "simulation": carried(grid),
-        }
-        with Peak(lambda: sum(map(private_mb, family())), every=5.0) as peak:
-            found.extend(measure(engines, options))
-        print(f"peak of all processes together: {peak.most:.0f} MB")
-
-    import far
+        # the simulation's Ray is the executor's too
+        engines = {**engines_of(options.engines), "simulation": carried(grid)}
+        finish_overhead(options, engines)
 
     config = {
         "init_args": {"num_cpus": 5, "include_dashboard": False},
         "client_resources": {"num_cpus": 2, "num_gpus": 0.0},
     }
     run_simulation(app, client_app(far.make), POPULATION, backend_config=config)
-    save(options, "far-overhead", {"rows": found}, table(found))
+
+
+def engines_of(names: list[str]) -> dict[str, Callable[[int, int, Clock], None]]:
+    """All but Flower's simulation, which has to be running."""
+    import far
+
+    engines = {}
+    if "alone" in names:
+        engines["alone"] = executed(Sequential())
+    if "processes" in names:
+        engines["processes"] = executed(Processes(Sequential(), 2))
+    if "ray" in names:
+        from fedstep.execute.ray import Ray
+
+        engines["ray"] = executed(Ray(Sequential(), workers=2, cpus=0.5))
+    if "LocalGrid" in names:
+        from fedstep.flower import LocalGrid, client_app
+
+        engines["LocalGrid"] = carried(LocalGrid(client_app(far.make), POPULATION))
+    return engines
+
+
+def finish_overhead(options, engines: dict[str, Callable[[int, int, Clock], None]]) -> None:
+    with Peak(lambda: sum(map(private_mb, family())), every=5.0) as peak:
+        rows = measure(engines, options)
+    text = table(rows) + f"\nAll processes together had {peak.most:.0f} MB at most.\n"
+    save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, text)
 
 
 def table(rows: list[dict]) -> str:
@@ -296,13 +319,14 @@ def load_large() -> Federation:
 def population(options) -> None:
     """A round of 20 clients of very many, the data loaded where the workers are."""
     import far
-    from fedstep.execute.ray import Ray
 
     rows = []
     for clients, load in ((3550, far.load_small), (1_000_000, far.load_large)):
-        for name in ("alone", "ray"):
+        for name in options.engines:
             executor: Executor = Sequential()
             if name == "ray":
+                from fedstep.execute.ray import Ray
+
                 executor = Ray(Sequential(), workers=2, load=load)
             begun = time.perf_counter()
             with Peak(lambda: sum(map(private_mb, family())), every=0.2) as peak, executor:
@@ -331,33 +355,53 @@ def population(options) -> None:
     save(options, "far-population", {"rows": rows}, "\n".join(lines) + "\n")
 
 
+def own_mb() -> float:
+    """Memory of this process that no file stands behind, what it maps of a shared store included."""
+    total = 0
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(("RssAnon:", "RssShmem:")):
+            total += int(line.split()[1])
+    return total / 1024
+
+
 def memory(options) -> None:
     """200 clients with a model of 10 MB: how much the driver grows while their deltas come in."""
-    from fedstep.execute.ray import Ray
-
     wide = nn.Linear(20, 119_048)  # 2.5 million parameters
     clients = [(torch.randn(1, 20), torch.randint(4, (1,))) for _ in range(200)]
     federation = Federation.of(clients)
     rows = []
-    for cohort in (20, 200):
-        executor = Ray(Sequential(), workers=2)
-        task = Task(build(METHOD), ModuleModel(wide), federation, Plan(batch=1, steps=1), 0)
-        simulation = Simulation(task, cohort, executor=executor)
-        with executor:
-            rounds = simulation.run(simulation.begin(2), Store(), 2)
-            next(rounds)  # the first one hires, and lays the model into the store
-            with Peak(lambda: private_mb(os.getpid())) as peak:
-                next(rounds)
-        row = {"clients": cohort, "before_mb": peak.before, "growth_mb": peak.most - peak.before}
-        rows.append(row)
-        print(row, flush=True)
-    lines = [
-        "| clients of 10 MB | driver before, MB | peak growth in a round, MB |",
-        "|---:|---:|---:|",
-    ]
+    for name in options.engines:
+        for cohort in (20, 200):
+            executor = crew_named(name)
+            task = Task(build(METHOD), ModuleModel(wide), federation, Plan(batch=1, steps=1), 0)
+            simulation = Simulation(task, cohort, executor=executor)
+            with executor:
+                rounds = simulation.run(simulation.begin(2), Store(), 2)
+                next(rounds)  # the first one hires, and lays the model where workers read it
+                with Peak(own_mb) as peak:
+                    next(rounds)
+            growth = peak.most - peak.before
+            row = {"engine": name, "clients": cohort, "before_mb": peak.before}
+            rows.append({**row, "growth_mb": growth})
+            print(rows[-1], flush=True)
+    lines = ["| engine | clients of 10 MB | driver before, MB | peak growth in a round, MB |"]
+    lines.append("|---|---:|---:|---:|")
     for row in rows:
-        lines.append(f"| {row['clients']} | {row['before_mb']:.0f} | {row['growth_mb']:.0f} |")
+        lines.append(
+            f"| {row['engine']} | {row['clients']} | {row['before_mb']:.0f} "
+            f"| {row['growth_mb']:.0f} |"
+        )
     save(options, "far-memory", {"rows": rows}, "\n".join(lines) + "\n")
+
+
+def crew_named(name: str) -> Executor:
+    if name == "processes":
+        return Processes(Sequential(), 2)
+    if name != "ray":
+        sys.exit(f"memory is measured of processes and ray, not of {name}")
+    from fedstep.execute.ray import Ray
+
+    return Ray(Sequential(), workers=2)
 
 
 def save(options, name: str, data: dict, text: str) -> None:
@@ -376,8 +420,11 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--cohorts", type=int, nargs="*", default=list(COHORTS))
+    parser.add_argument("--engines", nargs="*", help="some of those that the measurement knows")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
+    if options.engines is None:
+        options.engines = ENGINES[options.what]
     torch.set_num_threads(1)
     {"overhead": overhead, "population": population, "memory": memory}[options.what](options)
 

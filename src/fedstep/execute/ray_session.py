@@ -67,7 +67,8 @@ def _connect(address: str, include_dashboard: bool | None) -> None:
             log_to_driver=False,
             logging_level="ERROR",
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:
+        # a node that does not start in time is a bare Exception of Ray's
         first_line = str(error).strip().splitlines()[0]
         raise InputError(f"Ray at {address}: {first_line}") from None
 
