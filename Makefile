@@ -33,8 +33,9 @@ test-cpus: $(STAMP)
 TORCH := $(shell grep '^torch==' constraints.txt)
 OWN_PYTEST := OMP_NUM_THREADS=1 FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0
 
+# with dp-accounting, which the core's environment lacks
 test-flower: .venv-flower/.installed
-	$(OWN_PYTEST) .venv-flower/bin/python -m pytest --timeout 300 --durations=5 tests/flower
+	$(OWN_PYTEST) .venv-flower/bin/python -m pytest --timeout 300 --durations=5 tests/flower tests/server/test_privacy.py
 
 test-ray: .venv-ray/.installed
 	$(OWN_PYTEST) .venv-ray/bin/python -m pytest --timeout 300 --durations=5 tests/cluster

@@ -7,6 +7,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+import ray
+
+from fedstep.core.errors import InputError
+from fedstep.execute.ray_session import RaySession
+
 PROGRAM = """
 import ray  # first, as a user's program may
 import json, os, socket, sys
@@ -75,3 +81,14 @@ def test_nothing_listens_beyond_loopback_where_ray_was_imported_first():
     assert set(seen["listening"]) <= LOOPBACK
     # what was set for the cluster is gone with it
     assert not {name, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"} & set(seen["environment"])
+
+
+def test_a_cluster_that_does_not_start_is_one_line(monkeypatch):
+    def late(**settings):
+        raise Exception("The current node timed out during startup.\nmore")
+
+    monkeypatch.setattr(ray, "init", late)
+    with pytest.raises(InputError, match=r"^Ray at local: The current node timed out during start"):
+        RaySession.open(None)
+    # nothing stays of the attempt
+    assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
