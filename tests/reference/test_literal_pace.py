@@ -16,7 +16,7 @@ from fedstep import zoo
 
 AIM, C, NOISE = 0.3, 1e-4, 4 * np.finfo(np.float64).eps
 TAU, BETA = 0.1, 0.5
-RAREST, STEEPER = 8, 2.0
+RAREST, STEEPER = 8, 1.0
 
 
 def accepted_step(

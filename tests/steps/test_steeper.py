@@ -29,7 +29,7 @@ def test_steps_of_like_slopes_are_searched_for_once_in_a_while():
 
 def test_a_steeper_loss_is_searched_at_once_and_becomes_the_measure():
     slopes = [-1.0, -2.0, -2.1, -4.2, -4.3]
-    answers = due_at(Steeper(rarest=100), slopes, [1.0] * 5)
+    answers = due_at(Steeper(rarest=100, factor=2.0), slopes, [1.0] * 5)
     assert answers == [True, False, True, False, True]
 
 

@@ -114,20 +114,20 @@ class Steeper(Cadence):
 
         search where (steps since the last search) >= rarest, or |<g, d>| > factor * its value there
 
-    The curvature of one batch speaks for its neighbours while their slopes are alike. A batch that
-    is twice as steep is one that the model does not fit yet, where it is more curved too, and an
-    untested step would go too far: such batches are tested. The slope is at hand, so to look at it
+    The curvature of one batch speaks for others that are no steeper. A steeper batch is one that
+    the model does not fit yet, where it is more curved too, and an untested step would go too far:
+    such batches are tested. The slope is at hand, so to look at it
     costs nothing. A search that fails has not searched anything: the next step is tested again.
     """
 
     rarest: int = 8  # steps from one search to the next, at most
-    factor: float = 2.0
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.rarest < 1:
             raise InputError(f"Steeper(rarest={self.rarest}): must be 1 or more; try 8")
         if not self.factor > 0:
-            raise InputError(f"Steeper(factor={self.factor}): it must be positive; try 2")
+            raise InputError(f"Steeper(factor={self.factor}): it must be positive; try 1")
 
     def init(self, x: Vec) -> NewState:
         zeros = x.new_zeros(x.shape[:-1])
