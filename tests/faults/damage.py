@@ -118,7 +118,7 @@ def done_again(home: Path) -> Answer:
     return exported(home)
 
 
-def fit(folder: Path, on_round=None) -> torch.Tensor:
+def fit(folder: Path, on_round=None, workers: int = 1) -> torch.Tensor:
     """A run with memories in files."""
     g = torch.Generator().manual_seed(1)
     clients = [(torch.randn(6, 3, generator=g), torch.arange(6) % 2) for _ in range(4)]
@@ -139,6 +139,7 @@ def fit(folder: Path, on_round=None) -> torch.Tensor:
             out=folder,
             progress=False,
             on_round=on_round,
+            workers=workers,
         )
     finally:
         disk.LARGE = before

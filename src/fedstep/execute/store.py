@@ -206,8 +206,9 @@ def _sync(path: Path) -> None:
     """Bring a file, or the names in a folder, to the disk."""
     if sys.platform == "win32" and path.is_dir():
         return  # a directory cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with named_errors(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from fedstep.core.errors import InputError
+from fedstep.core.errors import InputError, named_errors
 
 LOCK = "lock"
 OWNER = "owner.json"  # read by people and by `check`; the lock itself says nothing of its holder
@@ -79,7 +79,8 @@ def claimed(folder: Path, patience: float = 0.0) -> Iterator[FolderClaim]:
     owner = Owner.here()
     try:
         text = json.dumps(asdict(owner))
-        (folder / OWNER).write_text(text + "\n")
+        with named_errors(folder / OWNER):
+            (folder / OWNER).write_text(text + "\n")
         yield FolderClaim(folder, owner)
     finally:
         # the file of one that took over is not ours to remove

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -30,7 +30,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.vec import State
 from fedstep.execute.store import Store
 from fedstep.run import checkpoint
-from fedstep.run.claim import FolderClaim, claimed
+from fedstep.run.claim import OWNER, FolderClaim, claimed
 from fedstep.run.files import (
     file_sha256,
     plain,
@@ -78,6 +78,16 @@ def opened(folder: Path, patience: float = 0.0) -> Iterator[RunFolder]:
     """Claim a run's folder; a second process is refused after `patience` seconds."""
     with claimed(folder, patience) as claim:
         yield RunFolder(folder, claim)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed process has left beside the results of a finished run."""
+    if not (folder / OWNER).exists() and not any(folder.glob("checkpoint-*")):
+        return
+    # a run that is held by somebody is being cleared already; the claim tells, its owner's number
+    # does not: a dead process may keep its number for long
+    with suppress(InputError), claimed(folder):
+        checkpoint.remove(folder)
 
 
 @dataclass

@@ -124,11 +124,12 @@ def sync_folder(folder: Path) -> None:
     """
     if sys.platform == "win32":
         return  # a directory cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with named_errors(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedstep.core.errors import InputError
 from fedstep.execute.children import GRACE, end_processes, end_with_parent
+from fedstep.run.driver import remove_leftovers
 from fedstep.study.board import RunsBoard
 from fedstep.study.plan import Job
 from fedstep.study.work import finished, folder_of, work
@@ -92,8 +93,11 @@ def _unfinished(
 ) -> tuple[PendingRun, ...]:
     pending: dict[str, PendingRun] = {}
     for job, label in zip(jobs, labels, strict=True):
+        if finished(job, home):
+            # a crash may have come between the finished mark and the end of the run
+            remove_leftovers(folder_of(job, home))
         # by digest: two methods may come to the same spec after tuning
-        if job.digest not in pending and not finished(job, home):
+        elif job.digest not in pending:
             pending[job.digest] = PendingRun(job, label)
     return tuple(pending.values())
 
