@@ -13,6 +13,7 @@ from fedstep.execute import Cohort, Sequential
 from fedstep.run.identity import federation_digest
 from fedstep.spec import methods
 from fedstep.study import work as module
+from fedstep.study.dealt import DealtTask
 from fedstep.study.plan import Job, Setting
 from fedstep.study.work import work
 
@@ -100,7 +101,7 @@ def test_a_run_does_not_go_on_over_changed_data(tmp_path, monkeypatch):
     federation = dealt.split.federation
     other = replace(federation, fields=(federation.fields[0] + 1, federation.fields[1]))
     split = replace(dealt.split, federation=other)
-    changed = module.DealtTask(split, federation_digest(other))
+    changed = DealtTask(split, federation_digest(other))
     monkeypatch.setattr(module, "dealt_task_of", lambda *_: changed)
     with pytest.raises(InputError, match=r"another run \(not the same: data\)"):
         work(job, tmp_path, None)
