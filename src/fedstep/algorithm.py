@@ -12,7 +12,7 @@ docs/idea.md walks through a round of FedExpSLS file by file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,7 +24,7 @@ from fedstep.core.exchange import ClientMemory, ClientMessage, SharedState, with
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Forward, LiveBatch, TargetKind
 from fedstep.core.vec import NewState, State, Vec, finite, lift
-from fedstep.corrections.base import Correction
+from fedstep.corrections.base import Correction, Finished
 from fedstep.local.solver import LocalSolver
 from fedstep.messages import Broadcast, LocalRound, Reply, Server, Update
 from fedstep.server.codecs import Codec, Plain
@@ -135,10 +135,8 @@ class Algorithm:
         run = self.local(ctx, forward.enter(start), batches, self.correction)
         x = forward.leave(run.x)
         finished = self.correction.finish(ctx, x, run.trace)
-        # the delta as it was learnt decides, not as the codec sends it: a codec may hide a NaN
-        # and a client of whose samples none counts has learnt nothing
+        # a client of whose samples none counts has learnt nothing
         learnt_anything = run.trace.sane & (samples > 0)
-        sane = _sane(finished.delta, finished.message, learnt_anything)
 
         delta, codec_memory = self.codec(finished.delta, ctx.memory.codec)
         learnt = ClientMemory(
@@ -155,22 +153,36 @@ class Algorithm:
         )
         return LocalRound(
             reply=Reply(delta, message.flat(), samples, learnt_anything),
-            memory=_unless_spoilt(sane, learnt.flat(), memory),
+            memory=_unless_spoilt(finished, learnt_anything, learnt.flat(), memory),
             trace=run.trace.without_losses(samples == 0),
         )
 
-    def count(self, reply: Reply, sent: Broadcast) -> Aggregate:
+    def count(self, reply: Reply, sent: Broadcast, probe: bool = False) -> Aggregate:
         """A reply to what was sent, as a summand: weighted, shortened where the guard says so.
 
-        A reply that cannot be used is left out and counted.
+        A reply that cannot be used is left out and counted. `probe`: it is one to a probe.
         """
+        return self.count_blocks(reply, sent, (slice(None),), probe)[0]
+
+    def count_blocks(
+        self,
+        reply: Reply,
+        sent: Broadcast,
+        blocks: Sequence[slice],
+        probe: bool = False,
+    ) -> list[Aggregate]:
+        """The same for blocks of clients that lie one behind the other in the reply."""
         # the weight is made here and not on the client, who could claim any
         weight = self.weighting(reply.samples)
+        if probe:
+            # gradients are not guarded: a limit for deltas says nothing about them
+            return Aggregate.of_blocks(blocks, reply.delta, reply.message, weight, reply.sane)
         shared = SharedState.of(sent.shared)
         checked = self.guard.check(reply.delta, weight, shared.guard)
         message = self.local.received(ClientMessage.of(reply.message), shared)
         checked_message = self.guard.check_message(message.flat(), weight, shared.guard)
-        return Aggregate.of(
+        return Aggregate.of_blocks(
+            blocks,
             checked.delta,
             checked_message.message,
             weight,
@@ -190,13 +202,7 @@ class Algorithm:
     ) -> Update:
         """The gradient of each client at the point sent, in the place of the delta."""
         done = self.probe_reply(sent, memory, forward, batches, samples)
-        return Update(self.count_probe(done.reply), done.memory, done.trace)
-
-    def count_probe(self, reply: Reply) -> Aggregate:
-        """The reply to a probe as a summand."""
-        # gradients are not guarded: a limit for deltas says nothing about them
-        weight = self.weighting(reply.samples)
-        return Aggregate.of(reply.delta, reply.message, weight, reply.sane)
+        return Update(self.count(done.reply, sent, probe=True), done.memory, done.trace)
 
     def probe_reply(
         self,
@@ -275,16 +281,19 @@ class Algorithm:
         )
 
 
-def _sane(delta: Vec, message: State, learnt_anything: Tensor) -> Tensor:
-    """Whether a client learnt anything, and all that it learnt is finite."""
-    sane = finite(delta) & learnt_anything
-    for value in message.values():
-        sane = sane & finite(value.reshape(*sane.shape, -1))
-    return sane
-
-
-def _unless_spoilt(sane: Tensor, after: State, before: State) -> NewState:
+def _unless_spoilt(
+    finished: Finished,
+    learnt_anything: Tensor,
+    after: State,
+    before: State,
+) -> NewState:
     """A client whose update is refused must not remember what spoilt it."""
+    if not after:
+        return {}
+    # the delta as it was learnt decides, not as the codec sends it: a codec may hide a NaN
+    sane = finite(finished.delta) & learnt_anything
+    for value in finished.message.values():
+        sane = sane & finite(value.reshape(*sane.shape, -1))
     memory = {}
     for name, value in after.items():
         memory[name] = torch.where(lift(sane, value), value, before[name])

@@ -125,9 +125,9 @@ def test_extragradient_steps_are_those_of_the_program(oracle, c, reset):
     close(trace.sizes, sizes)
     assert trace.trials.tolist() == trials
     assert (
-        trace.total_backwards == 8 + sum(trials) + 8
+        trace.passes.backwards == 8 + sum(trials) + 8
     )  # gradients, trials, and the looks at the ends
-    assert trace.total_forwards == 8 + sum(trials) + 8
+    assert trace.passes.forwards == 8 + sum(trials) + 8
 
 
 def moment(s):

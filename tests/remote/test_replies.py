@@ -60,10 +60,8 @@ class Case:
             answer = check_answer(self.run.algorithm, parcel, self.expected, self.request.probe)
         except RefusedReply as refusal:
             return not str(refusal)  # without a reason it does not count as refused
-        if self.request.probe:
-            counted = self.run.algorithm.count_probe(answer.reply)
-        else:
-            counted = self.run.algorithm.count(answer.reply, self.request.sent)
+        sent = self.request.sent
+        counted = self.run.algorithm.count(answer.reply, sent, self.request.probe)
         return counted.rejected == 0
 
 

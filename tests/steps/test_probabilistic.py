@@ -159,8 +159,8 @@ def test_costs_are_counted():
     a, b = samples()
     trace = run(ProbabilisticSearch(), a, b).trace
     trials = int(trace.trials.sum())
-    assert trace.total_forwards == 6 + 6 + trials
-    assert trace.total_backwards == 6 + 2 * 6 + 2 * trials
+    assert trace.passes.forwards == 6 + 6 + trials
+    assert trace.passes.backwards == 6 + 2 * 6 + 2 * trials
 
 
 def test_a_mean_loss_is_refused():

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from fedstep.core.vec import State, Vec, finite, lift, norm_sq
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place a client among `length`; the sum over clients counts how often each was taken."""
+
+    at: Tensor  # (...) int64
+    length: int
+
+
+Tallies: TypeAlias = Mapping[str, Tensor | Place]
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class Aggregate:
         weight: Tensor,
         usable: Tensor | None = None,
         clipped: Tensor | None = None,
-        tallies: State | None = None,
+        tallies: Tallies | None = None,
         listed: bool = False,
     ) -> Aggregate:
         """The contribution of one client, `(d,)`, or of a block, `(C, d)`.
@@ -44,52 +57,71 @@ class Aggregate:
         An update that is not finite, or whose weighted square is not, or that is not `usable`, is
         left out and counted: one broken client must not turn the model into NaN.
         """
-        sound = _sound(delta, message, weight)
+        (whole,) = Aggregate.of_blocks(
+            (slice(None),),
+            delta,
+            message,
+            weight,
+            usable,
+            clipped,
+            tallies,
+            listed,
+        )
+        return whole
+
+    @staticmethod
+    def of_blocks(
+        blocks: Sequence[slice],
+        delta: Vec,
+        message: State,
+        weight: Tensor,
+        usable: Tensor | None = None,
+        clipped: Tensor | None = None,
+        tallies: Tallies | None = None,
+        listed: bool = False,
+    ) -> list[Aggregate]:
+        """The contributions of blocks of clients that lie one behind the other in `(C, d)`.
+
+        Each is, to the bit, what `of` gives for its clients alone.
+        """
+        square = norm_sq(delta)
+        sound = _sound(delta, square, message, weight)
         if usable is not None:
             sound = sound & usable
         counted = sound & (weight > 0)
-        nothing = torch.zeros_like(weight)
-        weights = torch.where(counted, weight, nothing)
-        weights = weights.to(delta.dtype)
-        everyone_once = torch.ones_like(weights)
-
-        def total(value: Tensor, weights: Tensor = weights) -> Tensor:
-            factors = lift(weights, value)
-            weighted = factors * value
-            # where, not the product alone: 0 * NaN would bring a rejected client back
-            weighted = torch.where(
-                lift(counted, value),
-                weighted,
-                torch.zeros_like(value),
-            )
-            # one client has no axis to sum over
-            if sound.dim() == 0:
-                return weighted
-            return weighted.sum(0)
-
-        weighted_message = {}
-        for name, value in message.items():
-            weighted_message[name] = total(value)
-
-        sums = {}
-        for name, value in (tallies or {}).items():
-            sums[name] = total(value, everyone_once)
-        shortened = 0
+        weights = torch.where(counted, weight, torch.zeros_like(weight))
+        clients = _numbers(counted, blocks)
+        columns = _Columns(
+            blocks,
+            counted,
+            everyone=sum(clients) == counted.numel(),
+            weights=weights.to(delta.dtype),
+        )
+        weight_sums = columns.sums(columns.weights)
+        delta_sums = columns.weighted(delta)
+        norm_sums = columns.weighted(square)
+        messages = columns.states({n: columns.weighted(v) for n, v in message.items()})
+        tally_sums = columns.states({n: columns.tallies(v) for n, v in (tallies or {}).items()})
+        rejected = _numbers(~sound, blocks)
+        shortened = [0] * len(blocks)
         if clipped is not None:
             # only of those that count: `clipped` is a part of `clients`
-            counted_and_clipped = counted & clipped
-            shortened = int(counted_and_clipped.sum())
-        return Aggregate(
-            weight=total(everyone_once),
-            delta=total(delta),
-            norm_sq=total(norm_sq(delta)),
-            message=weighted_message,
-            clients=int(counted.sum()),
-            rejected=int((~sound).sum()),
-            clipped=shortened,
-            tallies=sums,
-            deltas=_list(delta, counted, listed),
-        )
+            shortened = _numbers(counted & clipped, blocks)
+        each = []
+        for number, block in enumerate(blocks):
+            summand = Aggregate(
+                weight=weight_sums[number],
+                delta=delta_sums[number],
+                norm_sq=norm_sums[number],
+                message=messages[number],
+                clients=clients[number],
+                rejected=rejected[number],
+                clipped=shortened[number],
+                tallies=tally_sums[number],
+                deltas=_list(delta, counted, block, listed),
+            )
+            each.append(summand)
+        return each
 
     def __add__(self, other: Aggregate) -> Aggregate:
         message = {}
@@ -118,7 +150,7 @@ class Aggregate:
             return False
         # the summands were finite; 1e38 + 1e38 in float32 is not
         sums = (self.delta, self.norm_sq, *self.message.values())
-        finite_sums = [bool(torch.isfinite(value).all()) for value in sums]
+        finite_sums = [bool(finite(value.reshape(-1))) for value in sums]
         return all(finite_sums)
 
     def mean(self, total: Tensor) -> Tensor:
@@ -126,32 +158,82 @@ class Aggregate:
         return total / self.weight
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of a stack of clients, summed block by block over those that count."""
+
+    blocks: Sequence[slice]
+    counted: Tensor  # (...) bool
+    everyone: bool  # whether all count
+    weights: Tensor  # (...) 0 where a client does not count
+
+    def weighted(self, values: Tensor) -> list[Tensor]:
+        return self.sums(lift(self.weights, values) * values)
+
+    def sums(self, values: Tensor) -> list[Tensor]:
+        """Without weights."""
+        if not self.everyone:
+            # where, not the product alone: 0 * NaN would bring a rejected client back
+            values = torch.where(lift(self.counted, values), values, torch.zeros_like(values))
+        # one client has no axis to sum over
+        if self.counted.dim() == 0:
+            return [values]
+        return [values[block].sum(0) for block in self.blocks]
+
+    def tallies(self, values: Tensor | Place) -> list[Tensor]:
+        if isinstance(values, Tensor):
+            # flags and whole numbers become numbers of the model's kind, as everything summed is
+            dtype = torch.promote_types(values.dtype, self.weights.dtype)
+            return self.sums(values.to(dtype))
+        places = values.at.reshape(-1)
+        counted = self.counted.reshape(-1)
+        sums = []
+        for block in self.blocks:
+            # a sum of ones is exact in any precision, and much less work as a count
+            taken = places[block][counted[block]]
+            counts = torch.bincount(taken, minlength=values.length)
+            sums.append(counts.to(self.weights.dtype))
+        return sums
+
+    def states(self, columns: Mapping[str, list[Tensor]]) -> list[State]:
+        """One dictionary a block instead of one list a name."""
+        each: list[State] = []
+        for number in range(len(self.blocks)):
+            each.append({name: sums[number] for name, sums in columns.items()})
+        return each
+
+
+def _numbers(flags: Tensor, blocks: Sequence[slice]) -> list[int]:
+    """How many clients of each block; one look at the tensor, not one a block."""
+    each = flags.reshape(-1).tolist()
+    return [sum(each[block]) for block in blocks]
+
+
 def _list(
     delta: Vec,
     counted: Tensor,
+    block: slice,
     listed: bool,
 ) -> tuple[Tensor, ...]:
     """The deltas that count, client axis first; nothing where nobody asks for them."""
     if not listed:
         return ()
     rows = delta.reshape(-1, delta.shape[-1])
-    return (rows[counted.reshape(-1)],)
+    return (rows[block][counted.reshape(-1)[block]],)
 
 
 def _sound(
     delta: Vec,
+    square: Tensor,
     message: State,
     weight: Tensor,
 ) -> Tensor:
     """Whether all that a client sends is finite, per client, and can be summed."""
     # the square as it will be summed: that of 1e19 is finite in float32, 50 times it is not
-    square = norm_sq(delta)
     weighted_square = weight.to(delta.dtype) * square
     can_be_summed = torch.isfinite(weighted_square)
     sound = finite(delta) & can_be_summed
     for value in message.values():
         # all axes behind the clients' as one
-        flat_shape = (*sound.shape, -1)
-        each = torch.isfinite(value).reshape(flat_shape)
-        sound = sound & each.all(-1)
+        sound = sound & finite(value.reshape(*sound.shape, -1))
     return sound

@@ -67,6 +67,20 @@ class Federation:
         """How many samples a client has."""
         return self.parts.size(client)
 
+    def rows(self, clients: Sequence[int]) -> Tensor:
+        """The places of some clients among the parts."""
+        parts = self.parts
+        # one by one only where it matters: a round may have thousands
+        if parts.numbers is not None or min(clients) < 0 or max(clients) >= len(parts):
+            clients = [parts.row(client) for client in clients]
+        return torch.tensor(clients, dtype=torch.int64)
+
+    def sizes_of(self, clients: Sequence[int]) -> Tensor:
+        """How many samples each of some clients has."""
+        rows = self.rows(clients)
+        offsets = self.parts.offsets
+        return offsets[rows + 1] - offsets[rows]
+
     @staticmethod
     def of(clients: Sequence[Any]) -> Federation:
         """From a list of clients, each a tuple of arrays `(inputs, ..., targets)` or a Dataset."""

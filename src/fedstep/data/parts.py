@@ -112,7 +112,7 @@ class Parts(Sequence[Tensor]):
 
     def size(self, client: int) -> int:
         """How many samples a client has."""
-        row = self._row(client)
+        row = self.row(client)
         return int(self.offsets[row + 1] - self.offsets[row])
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class Parts(Sequence[Tensor]):
         # a part of the clients, numbered anew from 0
         if isinstance(client, slice):
             return self._slice(client)
-        row = self._row(client)
+        row = self.row(client)
         first, end = self.offsets[row : row + 2].tolist()
         return self.samples[first:end]
 
@@ -148,7 +148,8 @@ class Parts(Sequence[Tensor]):
             numbers = _short(self.numbers)
         return _unpickled, (_short(self.samples), _short(self.sizes), self.note, numbers)
 
-    def _row(self, client: int) -> int:
+    def row(self, client: int) -> int:
+        """The place of a client: it has samples[offsets[row] : offsets[row + 1]]."""
         if self.numbers is not None:
             return self._row_of_number(client)
         row = whole_number(client)

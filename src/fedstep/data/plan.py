@@ -87,6 +87,14 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """A client's batches of a round, laid end to end."""
+
+    positions: Tensor  # among the client's own samples
+    sizes: tuple[int, ...]  # of the batches, one after another
+
+
+@dataclass(frozen=True)
 class Plan:
     """K local steps of mini-batches, or whole epochs; passes are repeated until the steps are done.
 
@@ -125,11 +133,49 @@ class Plan:
         client: int,
     ) -> list[Tensor]:
         """The batches of a client in a round, as indices into its own samples."""
-        # a list, not a series: executors need to know how many there are
+        walk = self.walk(n, seed, round, client)
+        if not walk.sizes:
+            return []
+        return list(torch.split(walk.positions, list(walk.sizes)))
+
+    def walk(
+        self,
+        n: int,
+        seed: int,
+        round: int,
+        client: int,
+    ) -> Walk:
+        """The same, laid end to end: clients with batches of the same sizes stack."""
         total = self.length(n)
-        batches: list[Tensor] = []
-        passes = self.order(n, seed, round, client)
+        passes: list[Tensor] = []
+        sizes: list[int] = []
+        endless = self.order(n, seed, round, client)
         # passes are endless: whole ones are taken until there are enough
-        while len(batches) < total:
-            batches += torch.split(next(passes), self.batch)
-        return batches[:total]
+        while len(sizes) < total:
+            order = next(endless)
+            passes.append(order)
+            sizes += self._cut(len(order))
+        del sizes[total:]
+        positions = _end_to_end(passes)
+        length = sum(sizes)
+        # mostly all of it: then no view is made for every client of every round
+        if length < len(positions):
+            positions = positions[:length]
+        return Walk(positions, tuple(sizes))
+
+    def _cut(self, samples: int) -> list[int]:
+        """The sizes of the batches of a pass."""
+        whole, rest = divmod(samples, self.batch)
+        sizes = [self.batch] * whole
+        if rest:
+            sizes.append(rest)
+        return sizes
+
+
+def _end_to_end(passes: list[Tensor]) -> Tensor:
+    if not passes:
+        return torch.zeros(0, dtype=torch.int64)
+    # most rounds are one pass, which need not be copied
+    if len(passes) == 1:
+        return passes[0]
+    return torch.cat(passes)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Self, TypeAlias
 
 from torch import Tensor
 
-from fedstep.algorithm import Broadcast, Update
+from fedstep.algorithm import Broadcast, LocalRound, Update
 from fedstep.core.types import Batch, Forward
 from fedstep.core.vec import State
 from fedstep.execute.store import Store
@@ -59,6 +59,9 @@ class Executor(ABC):
         self.close()
 
 
+Job: TypeAlias = Sequence[int]  # clients whose updates are summed to one
+
+
 class Local(Executor):
     """Runs a cohort in this process, job by job.
 
@@ -80,6 +83,24 @@ class Local(Executor):
     ) -> Update:
         """One job; memories have the clients on their first axis, also in the update."""
 
+    def stacks(self, task: Task, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Neighbouring jobs that are run at once; here each alone."""
+        return [[job] for job in jobs]
+
+    def run_stack(
+        self,
+        task: Task,
+        sent: Broadcast,
+        jobs: Sequence[Job],
+        memories: Sequence[State],
+        probe: bool,
+    ) -> list[Update]:
+        """The jobs of a stack: to the bit what `run` gives for each."""
+        updates = []
+        for clients, memory in zip(jobs, memories, strict=True):
+            updates.append(self.run(task, sent, clients, memory, probe))
+        return updates
+
     def one_of(self, workers: int) -> Local:
         """This executor as each of several workers on one machine has it.
 
@@ -95,14 +116,27 @@ class Local(Executor):
         store: Store,
         probe: bool = False,
     ) -> Iterator[Update]:
-        for clients in self.jobs(task, cohort):
-            # only the job: what the consumer of the updates raises is not the clients' fault
-            with blame(clients, sent.round):
-                memory = store.load(task, sent, clients)
-                update = self.run(task, sent, clients, memory, probe)
-                # a job returns what it changed; a store keeps whole memories
-                store.save(clients, {**memory, **update.memory})
-            yield update
+        for jobs in self.stacks(task, self.jobs(task, cohort)):
+            # only the jobs: what the consumer of the updates raises is not the clients' fault
+            with blame(clients_of(jobs), sent.round):
+                memories = [store.load(task, sent, clients) for clients in jobs]
+                updates = self.run_stack(task, sent, jobs, memories, probe)
+                _save(store, jobs, memories, updates)
+            # one after another is let go: a delta is as large as the model
+            updates.reverse()
+            while updates:
+                yield updates.pop()
+
+
+def _save(
+    store: Store,
+    jobs: Sequence[Job],
+    memories: Sequence[State],
+    updates: Sequence[Update],
+) -> None:
+    """Keep what jobs remember: they return what they changed, a store keeps whole memories."""
+    for clients, memory, update in zip(jobs, memories, updates, strict=True):
+        store.save(clients, {**memory, **update.memory})
 
 
 def run_clients(
@@ -113,12 +147,12 @@ def run_clients(
     batches: Iterable[tuple[Batch, Tensor | None]],
     samples: Tensor,
     probe: bool,
-) -> Update:
+) -> LocalRound:
     """The algorithm's part of a job, seen by the profiler."""
     algorithm = task.profiler.wrap_algorithm(task.algorithm)
-    call = algorithm.client
+    call = algorithm.reply
     if probe:
-        call = algorithm.probe
+        call = algorithm.probe_reply
     return call(
         sent,
         memory,
@@ -126,6 +160,11 @@ def run_clients(
         batches,
         samples,
     )
+
+
+def clients_of(jobs: Sequence[Job]) -> list[int]:
+    """The clients of several jobs, one job after another."""
+    return [client for job in jobs for client in job]
 
 
 @contextmanager

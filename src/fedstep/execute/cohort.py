@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Forward
 from fedstep.core.vec import State
-from fedstep.execute.base import Local, run_clients
+from fedstep.execute.base import Job, Local, clients_of, run_clients
 from fedstep.execute.gram_cache import LIMIT, GramCache, dual_form_fits, dual_form_pays
 from fedstep.execute.lockstep import Lockstep
 from fedstep.execute.task import Task
+
+# numbers in the models of a stack of jobs: above that arithmetic costs more than the interpreter
+STACK = 2**15
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Cohort(Local):
     fewer steps than its block drops out of the block when it is done. Clients of a linear model
     with fewer samples than features work in the span of their samples (models/dual.py) where that
     is less work, in blocks of clients of like size; `dual=False` keeps to the plain form.
+
+    The updates of a block are summed to one, so the size of the blocks decides the bits. Blocks of
+    small models that are padded alike are run at once: a row does not depend on its neighbours.
     """
 
     block: int = 16  # clients at most
@@ -45,10 +51,12 @@ class Cohort(Local):
     def jobs(self, task: Task, cohort: Sequence[int]) -> list[list[int]]:
         if not (self.dual and dual_form_fits(task)):
             return self._cut(cohort)
-        size_of = task.federation.size
-        clients = sorted(cohort, key=size_of)
+        sizes = task.federation.sizes_of(cohort).tolist()
+        size_of = dict(zip(cohort, sizes, strict=True))
+        clients = sorted(cohort, key=size_of.__getitem__)
+        pays = {size: dual_form_pays(task, size) for size in set(sizes)}
         # the rule is monotone in the size, so those whom the dual form pays come first
-        in_dual_form = sum(dual_form_pays(task, size_of(client)) for client in clients)
+        in_dual_form = sum(pays[size] for size in sizes)
         # cut apart: a block has one form, and one large client would take it from the others
         dual_blocks = self._cut(clients[:in_dual_form])
         plain_blocks = self._cut(clients[in_dual_form:])
@@ -67,6 +75,17 @@ class Cohort(Local):
             blocks.append(list(clients[begin:end]))
         return blocks
 
+    def stacks(self, task: Task, jobs: Sequence[Job]) -> list[list[Job]]:
+        stacks: list[list[Job]] = []
+        room = 0
+        for job in jobs:
+            room -= len(job) * task.model.dim
+            if not stacks or room < 0:
+                stacks.append([])
+                room = STACK - len(job) * task.model.dim
+            stacks[-1].append(job)
+        return stacks
+
     def run(
         self,
         task: Task,
@@ -75,83 +94,174 @@ class Cohort(Local):
         memory: State,
         probe: bool,
     ) -> Update:
-        sizes = [task.federation.size(client) for client in clients]
-        samples = torch.tensor(sizes)
+        (update,) = self.run_stack(task, sent, [clients], [memory], probe)
+        return update
+
+    def run_stack(
+        self,
+        task: Task,
+        sent: Broadcast,
+        jobs: Sequence[Job],
+        memories: Sequence[State],
+        probe: bool,
+    ) -> list[Update]:
+        clients = clients_of(jobs)
+        sizes = task.federation.sizes_of(clients)
+        walk = Lockstep.of(task.walks(clients, sent.round, probe))
+        blocks = _behind_each_other(jobs)
+        forms = self._forms(task, walk, blocks, sizes, probe)
+        updates: list[Update] = []
+        for form, numbers in groupby(range(len(jobs)), key=forms.__getitem__):
+            alike = list(numbers)
+            rows = slice(blocks[alike[0]].start, blocks[alike[-1]].stop)
+            block = Block(
+                clients=clients[rows],
+                sizes=sizes[rows],
+                walk=walk.part(rows),
+                dual=form.dual,
+            )
+            memory = _joined([memories[number] for number in alike])
+            cuts = _behind_each_other([jobs[number] for number in alike])
+            updates += self._run_alike(task, sent, block, memory, cuts, probe)
+        return updates
+
+    def _forms(
+        self,
+        task: Task,
+        walk: Lockstep,
+        blocks: Sequence[slice],
+        sizes: Tensor,
+        probe: bool,
+    ) -> list[JobForm]:
+        """How each job is padded."""
         # a probe wants gradients of the parameters, which have no coordinates in the span
-        dual = self.dual and not probe and dual_form_fits(task)
-        dual = dual and dual_form_pays(task, max(sizes))
+        may_be_dual = self.dual and not probe and dual_form_fits(task)
+        numbers_of_samples = sizes.tolist()
+        forms = []
+        for rows in blocks:
+            longest = max(numbers_of_samples[rows])
+            if not may_be_dual or not dual_form_pays(task, longest):
+                longest = 0
+            alone = walk
+            if not walk.uniform:
+                alone = walk.part(rows)
+            forms.append(JobForm(alone.largest, alone.smallest, longest))
+        return forms
+
+    def _run_alike(
+        self,
+        task: Task,
+        sent: Broadcast,
+        block: Block,
+        memory: State,
+        cuts: Sequence[slice],
+        probe: bool,
+    ) -> list[Update]:
         with task.profiler.job():
             model: Forward = task.model
-            if dual:
-                model = self._cache.dual_form(task, sent.x, clients)
-            # a generator: a batch is made when its step comes, so one at a time lies in memory
-            batches = _batches(
-                task,
-                sent,
-                clients,
-                samples,
-                probe=probe,
-                dual=dual,
-            )
-            return run_clients(
+            if block.dual:
+                model = self._cache.dual_form(task, sent.x, block.clients)
+            done = run_clients(
                 task,
                 sent,
                 memory=memory,
                 model=model,
-                batches=batches,
-                samples=task.samples(clients),
+                # a generator: a batch is made when its step comes, so one at a time lies in memory
+                batches=_batches(task, sent, block),
+                samples=task.samples(block.clients),
                 probe=probe,
             )
+            summands = task.algorithm.count_blocks(done.reply, sent, cuts, probe)
+        updates = []
+        for rows, summand, trace in zip(cuts, summands, done.trace.cut(cuts), strict=True):
+            own = {name: value[rows] for name, value in done.memory.items()}
+            updates.append(Update(summand, own, trace))
+        return updates
+
+
+@dataclass(frozen=True)
+class JobForm:
+    """How a job is padded: jobs of the same form can be stacked, and keep their bits."""
+
+    largest: tuple[int, ...]  # batch of each step
+    smallest: tuple[int, ...]
+    longest: int  # client, in the dual form; 0: the plain form
+
+    @property
+    def dual(self) -> bool:
+        return self.longest > 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Clients that are run in lockstep."""
+
+    clients: Sequence[int]
+    sizes: Tensor  # (C,) samples of each
+    walk: Lockstep
+    dual: bool  # in the span of their samples
+
+
+def _behind_each_other(jobs: Sequence[Job]) -> list[slice]:
+    """Where the clients of each job lie, once all are laid end to end."""
+    blocks = []
+    end = 0
+    for job in jobs:
+        blocks.append(slice(end, end + len(job)))
+        end += len(job)
+    return blocks
+
+
+def _joined(memories: Sequence[State]) -> State:
+    if len(memories) == 1:
+        return memories[0]
+    return {name: torch.cat([memory[name] for memory in memories]) for name in memories[0]}
 
 
 def _batches(
     task: Task,
     sent: Broadcast,
-    clients: Sequence[int],
-    samples: Tensor,
-    probe: bool,
-    dual: bool,
+    block: Block,
 ) -> Iterator[tuple[Batch, Tensor | None]]:
     """Batches in lockstep, and which clients are still at work; None: all of them.
 
     In the dual form a batch has positions among the client's samples instead of the samples.
     """
-    plans = [task.positions(client, sent.round, probe) for client in clients]
-    walk = Lockstep.of(plans)
-    parts = pad_sequence(
-        [task.federation.parts[client] for client in clients],
-        batch_first=True,
-    )
+    walk = block.walk
+    parts = task.federation.parts
+    first = parts.offsets[task.federation.rows(block.clients)].unsqueeze(-1)
     # in double precision, whatever the model's: a share is a weight of the exact number of samples
-    shares = walk.sizes / samples.double().unsqueeze(-1)
+    shares = walk.sizes / block.sizes.double().unsqueeze(-1)
     steps = torch.tensor(walk.lengths)
+    everybody = torch.arange(len(block.clients))
     for step, width in enumerate(walk.largest):
         at_work = walk.at_work(step)
-        rows = at_work
-        if rows is None:
-            rows = torch.arange(len(clients))
-        positions = walk.positions[rows, step, :width]
-        pooled = parts[rows].gather(1, positions)
-        if dual:
+        # a slice of all is a view: no copy where nobody has dropped out
+        some: Tensor | slice = slice(None)
+        if at_work is not None:
+            some = at_work
+        rows = everybody[some]
+        positions = walk.positions[some, step, :width]
+        pooled = parts.samples[first[some] + positions]
+        if block.dual:
             batch = task.gather_positions(
                 positions,
                 pooled,
                 rows,
-                share=shares[rows, step],
+                share=shares[some, step],
                 mask=walk.mask(step, rows),
                 like=sent.x,
-                steps=steps[rows],
+                steps=steps[some],
             )
         else:
             # by the client, not by its row: its neighbours must not change what it draws
-            at_rows = [clients[row] for row in rows.tolist()]
-            seeds = [task.step_seed(client, sent.round, step) for client in at_rows]
+            at_rows = [block.clients[row] for row in rows.tolist()]
             batch = task.gather(
                 pooled,
-                share=shares[rows, step],
-                seed=torch.tensor(seeds),
+                share=shares[some, step],
+                seed=torch.tensor(task.step_seeds(at_rows, sent.round, step)),
                 mask=walk.mask(step, rows),
                 like=sent.x,
-                steps=steps[rows],
+                steps=steps[some],
             )
         yield batch, at_work

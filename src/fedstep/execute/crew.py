@@ -119,11 +119,8 @@ def largest_first(
     work = []
     for clients in jobs:
         # steps, not samples: where their number is fixed a large client costs no more
-        steps = 0
-        for client in clients:
-            samples = task.federation.size(client)
-            steps += task.plan.length(samples)
-        work.append(steps)
+        sizes = task.federation.sizes_of(clients).tolist()
+        work.append(sum(task.plan.length(samples) for samples in sizes))
     # the sort is stable: jobs of equal work keep their order
     order = sorted(range(len(jobs)), key=lambda number: -work[number])
     workers_needed = min(workers, len(jobs))

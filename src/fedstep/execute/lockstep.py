@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+
+from fedstep.data.plan import Walk
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,34 @@ class Lockstep:
     smallest: tuple[int, ...]  # batch of each step, of the clients that are still at work
 
     @staticmethod
-    def of(plans: Sequence[Sequence[Tensor]]) -> Lockstep:
+    def of(walks: Sequence[Walk]) -> Lockstep:
         """From each client's batches, as positions among its samples."""
-        sizes = pad_sequence([_sizes(plan) for plan in plans], batch_first=True)
+        lengths = tuple(len(walk.sizes) for walk in walks)
+        steps = max(lengths, default=0)
+        width = max((max(walk.sizes, default=0) for walk in walks), default=0)
+        sizes = torch.zeros(len(walks), steps, dtype=torch.int64)
+        positions = torch.zeros(len(walks), steps, width, dtype=torch.int64)
+        for form, rows in _by_form(walks).items():
+            at = torch.tensor(rows)
+            end_to_end = torch.stack([walks[row].positions for row in rows])
+            sizes[at, : len(form)] = torch.tensor(form)
+            positions[at, : len(form)] = end_to_end[:, _places(form, width)]
+        largest, smallest = _extremes(sizes)
+        return Lockstep(positions, sizes, lengths, largest, smallest)
+
+    def part(self, rows: slice) -> Lockstep:
+        """Some neighbouring clients, as they walk without the others."""
+        lengths = self.lengths[rows]
+        sizes = self.sizes[rows, : max(lengths, default=0)]
         largest, smallest = _extremes(sizes)
         width = max(largest, default=0)
-        tables = [_table(plan, width) for plan in plans]
-        return Lockstep(
-            positions=pad_sequence(tables, batch_first=True),
-            sizes=sizes,
-            lengths=tuple(len(plan) for plan in plans),
-            largest=largest,
-            smallest=smallest,
-        )
+        positions = self.positions[rows, : len(largest), :width]
+        return Lockstep(positions, sizes, lengths, largest, smallest)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all clients have batches of the same sizes."""
+        return self.largest == self.smallest and len(set(self.lengths)) <= 1
 
     def at_work(self, step: int) -> Tensor | None:
         """The rows of the clients that have a batch in this step; None: all of them."""
@@ -56,23 +72,24 @@ class Lockstep:
         return torch.arange(width) < self.sizes[rows, step, None]
 
 
-def _sizes(plan: Sequence[Tensor]) -> Tensor:
-    return torch.tensor([index.numel() for index in plan], dtype=torch.int64)
+def _by_form(walks: Sequence[Walk]) -> dict[tuple[int, ...], list[int]]:
+    """The rows of the clients, by the sizes of their batches; those without any are left out."""
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for row, walk in enumerate(walks):
+        if walk.sizes:
+            rows.setdefault(walk.sizes, []).append(row)
+    return rows
 
 
-def _table(plan: Sequence[Tensor], width: int) -> Tensor:
-    """A client's batches, one a row; short ones are padded with their first sample."""
-    if not plan:
-        return torch.zeros(0, width, dtype=torch.int64)
-    sizes = _sizes(plan)
+def _places(form: tuple[int, ...], width: int) -> Tensor:
+    """Where each batch lies end to end, one a row; short ones are padded with their first sample."""
+    sizes = torch.tensor(form)
     column = torch.arange(width)
-    # where each batch begins once all are laid end to end
     first = (sizes.cumsum(0) - sizes).unsqueeze(-1)
     real = column < sizes.unsqueeze(-1)
     # a copy of a real sample: zeros could make a loss or a layer infinite before the mask is
     # applied
-    inside = torch.where(real, first + column, first)
-    return torch.cat(list(plan))[inside]
+    return torch.where(real, first + column, first)
 
 
 def _extremes(sizes: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:

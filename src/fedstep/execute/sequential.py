@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ class Sequential(Local):
     ) -> Update:
         (client,) = clients
         with task.profiler.job():
-            update = run_clients(
+            done = run_clients(
                 task,
                 sent,
                 memory={name: value[0] for name, value in memory.items()},
@@ -41,9 +41,10 @@ class Sequential(Local):
                 samples=task.samples(clients)[0],
                 probe=probe,
             )
+            summand = task.algorithm.count(done.reply, sent, probe)
         # one client has no axis of clients, a job has
-        stacked = {name: value[None] for name, value in update.memory.items()}
-        return replace(update, memory=stacked)
+        stacked = {name: value[None] for name, value in done.memory.items()}
+        return Update(summand, stacked, done.trace)
 
 
 def client_reply(

@@ -12,7 +12,7 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.seeds import generator, key
 from fedstep.core.types import Batch, TargetKind
 from fedstep.data.federation import Federation, Transform
-from fedstep.data.plan import InOrder, Plan
+from fedstep.data.plan import InOrder, Plan, Walk
 from fedstep.execute.profiler import Profiler
 from fedstep.models.flat import FlatModel
 
@@ -70,7 +70,7 @@ class Task:
 
     def samples(self, clients: Sequence[int]) -> Tensor:
         """How many samples each client has with a target that counts: 0 where none does."""
-        sizes = torch.tensor([self.federation.size(client) for client in clients])
+        sizes = self.federation.sizes_of(clients)
         if not self.model.ignores_targets:
             return sizes
         targets = self.federation.fields[-1]
@@ -102,22 +102,39 @@ class Task:
 
         A probe walks once through all of them.
         """
-        plan = self.plan
-        # a probe is of the whole function of a client: every sample counts once, in any order
-        if probe:
-            plan = Plan(
-                self.plan.batch,
-                steps=None,
-                epochs=1,
-                order=InOrder(),
-            )
         with self.profiler.charge("data"):
-            return plan(
+            return self._plan(probe)(
                 self.federation.size(client),
                 self.seed,
                 round,
                 client,
             )
+
+    def walks(
+        self,
+        clients: Sequence[int],
+        round: int,
+        probe: bool = False,
+    ) -> list[Walk]:
+        """The same for several clients, each with its batches laid end to end."""
+        plan = self._plan(probe)
+        with self.profiler.charge("data"):
+            sizes = self.federation.sizes_of(clients).tolist()
+            return [
+                plan.walk(size, self.seed, round, client)
+                for size, client in zip(sizes, clients, strict=True)
+            ]
+
+    def _plan(self, probe: bool) -> Plan:
+        if not probe:
+            return self.plan
+        # a probe is of the whole function of a client: every sample counts once, in any order
+        return Plan(
+            self.plan.batch,
+            steps=None,
+            epochs=1,
+            order=InOrder(),
+        )
 
     def step_seed(
         self,
@@ -127,6 +144,15 @@ class Task:
     ) -> int:
         """The seed of what is random inside the forward passes of one local step."""
         return key(self.seed, round, client, step, "forward")
+
+    def step_seeds(
+        self,
+        clients: Sequence[int],
+        round: int,
+        step: int,
+    ) -> list[int]:
+        """The same for several clients."""
+        return [self.step_seed(client, round, step) for client in clients]
 
     def gather(
         self,

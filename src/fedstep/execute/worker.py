@@ -11,7 +11,7 @@ import torch
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.vec import State
-from fedstep.execute.base import Local, blame
+from fedstep.execute.base import Local, blame, clients_of
 from fedstep.execute.children import end_with_parent
 from fedstep.execute.pieces import Piece
 from fedstep.execute.shared_broadcast import SharedBroadcast
@@ -64,15 +64,13 @@ def run_piece(
     updates: list[Update] = []
     error = None
     try:
-        for clients, memory in zip(piece.jobs, piece.memories, strict=True):
-            with blame(clients, piece.round):
-                update = inner.run(
-                    task,
-                    sent,
-                    clients,
-                    memory,
-                    piece.probe,
-                )
+        for jobs in inner.stacks(task, piece.jobs):
+            # stacks keep the order of the jobs
+            first = len(updates)
+            memories = piece.memories[first : first + len(jobs)]
+            with blame(clients_of(jobs), piece.round):
+                done = inner.run_stack(task, sent, jobs, memories, piece.probe)
+            for update, memory in zip(done, memories, strict=True):
                 updates.append(_with_whole_memory(update, memory))
     except Exception as raised:
         error = raised

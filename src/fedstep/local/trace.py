@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import nan
 
 import torch
@@ -56,6 +57,14 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
+class Passes:
+    """How often the model was run."""
+
+    forwards: int
+    backwards: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """Per client and local step.
 
@@ -83,11 +92,13 @@ class Trace:
         backwards: int,
     ) -> Trace:
         """The records of a round, for clients at x whose gradients cost so many passes."""
-        none = _no_steps(x)
+        none = None
+        if not records:
+            # a client without batches has a trace of no columns, not no trace
+            none = _no_steps(x)
 
         def column(name: str) -> Tensor:
-            # a client without batches has a trace of no columns, not no trace
-            if not records:
+            if none is not None:
                 empty: Tensor = getattr(none, name)
                 return empty
             return torch.stack([getattr(record, name) for record in records], -1)
@@ -102,6 +113,32 @@ class Trace:
             backwards=backwards,
             slopes=column("slopes"),
         )
+
+    def cut(self, blocks: Sequence[slice]) -> list[Trace]:
+        """The traces of blocks of clients that lie one behind the other in this one."""
+        each = []
+        for block in blocks:
+            slopes = self.slopes
+            if slopes is not None:
+                slopes = slopes[block]
+            part = Trace(
+                live=self.live[block],
+                losses=self.losses[block],
+                sizes=self.sizes[block],
+                trials=self.trials[block],
+                failed=self.failed[block],
+                forwards=self.forwards,
+                backwards=self.backwards,
+                slopes=slopes,
+            )
+            each.append(part)
+        # they were counted for all together: the first block stands for the others
+        each[0] = replace(
+            each[0],
+            more_forwards=self.more_forwards,
+            more_backwards=self.more_backwards,
+        )
+        return each
 
     @property
     def steps(self) -> Scalar:
@@ -131,21 +168,17 @@ class Trace:
         return replace(self, losses=self.losses.masked_fill(clients.unsqueeze(-1), nan))
 
     @property
-    def total_forwards(self) -> int:
-        gradients = int(self.live.sum()) * self.forwards
+    def passes(self) -> Passes:
+        """All that the clients did, their trials included."""
+        gradients = int(self.live.sum())
+        slopes = 0
+        if self.slopes is not None:
+            slopes = int(self.slopes.sum())
         trials = int(self.trials.sum())
-        return gradients + trials + self._slopes + self.more_forwards
-
-    @property
-    def total_backwards(self) -> int:
-        gradients = int(self.live.sum()) * self.backwards
-        return gradients + self._slopes + self.more_backwards
-
-    @property
-    def _slopes(self) -> int:
-        if self.slopes is None:
-            return 0
-        return int(self.slopes.sum())
+        return Passes(
+            forwards=gradients * self.forwards + trials + slopes + self.more_forwards,
+            backwards=gradients * self.backwards + slopes + self.more_backwards,
+        )
 
     @property
     def mean_loss(self) -> Scalar:
@@ -160,6 +193,51 @@ class Trace:
         # the last live column of each client: those behind it are padding
         place = (self.live.sum(-1, keepdim=True) - 1).clamp(min=0)
         return self.losses.gather(-1, place).squeeze(-1)
+
+
+def joined(traces: Sequence[Trace]) -> list[Trace]:
+    """Traces with the same number of columns as one, neighbours only: order and sums stay."""
+    whole: list[Trace] = []
+    for _, alike in groupby(traces, key=_form):
+        whole.append(_one_behind_the_other(list(alike)))
+    return whole
+
+
+def _form(trace: Trace) -> tuple[object, ...]:
+    """What traces must agree in to be joined."""
+    return trace.live.shape[-1], trace.slopes is None, trace.forwards, trace.backwards
+
+
+def _one_behind_the_other(traces: Sequence[Trace]) -> Trace:
+    first = traces[0]
+    if len(traces) == 1:
+        return first
+
+    def column(name: str) -> Tensor:
+        return torch.cat([_with_clients(getattr(trace, name)) for trace in traces])
+
+    slopes = None
+    if first.slopes is not None:
+        slopes = column("slopes")
+    return Trace(
+        live=column("live"),
+        losses=column("losses"),
+        sizes=column("sizes"),
+        trials=column("trials"),
+        failed=column("failed"),
+        forwards=first.forwards,
+        backwards=first.backwards,
+        slopes=slopes,
+        more_forwards=sum(trace.more_forwards for trace in traces),
+        more_backwards=sum(trace.more_backwards for trace in traces),
+    )
+
+
+def _with_clients(column: Tensor) -> Tensor:
+    """One client alone has no axis of clients."""
+    if column.dim() == 1:
+        return column.unsqueeze(0)
+    return column
 
 
 def _no_steps(x: Vec) -> StepRecord:

@@ -62,10 +62,7 @@ class Hearing:
     def update(self, client: int) -> Update:
         """A client's answer as a summand."""
         answer = self.answers[client]
-        if self.request.probe:
-            aggregate = self.algorithm.count_probe(answer.reply)
-        else:
-            aggregate = self.algorithm.count(answer.reply, self.request.sent)
+        aggregate = self.algorithm.count(answer.reply, self.request.sent, self.request.probe)
         if aggregate.rejected:
             self.refuse(named_clients([client]), "its update is not finite")
         # its memory stays where it is, at the node

@@ -184,8 +184,8 @@ def fold(
 ) -> CohortResult:
     """Sum updates as they arrive, from left to right; `charge` is entered around every addition.
 
-    A delta is as large as the model, so only the sum, the update at hand and the one before it are
-    alive, however many clients there are.
+    A delta is as large as the model, so only the sum and the update at hand are alive, however
+    many clients there are.
     """
     total: Aggregate | None = None
     traces: list[Trace] = []
@@ -193,9 +193,10 @@ def fold(
         traces.append(update.trace)
         if total is None:
             total = update.aggregate
-            continue
-        with charge():
-            total = total + update.aggregate
+        else:
+            with charge():
+                total = total + update.aggregate
+        del update  # before the next client begins, not when it is done
     if total is None:
         raise InputError("the executor returned no update: it must yield at least one for a cohort")
     return CohortResult(total, tuple(traces))

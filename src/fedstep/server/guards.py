@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedstep.core.aggregate import Aggregate
+from fedstep.core.aggregate import Aggregate, Place, Tallies
 from fedstep.core.errors import InputError
 from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq, scale
 
@@ -25,7 +25,7 @@ class Checked:
 
     delta: Vec
     clipped: Tensor
-    tallies: State = field(default_factory=dict)  # client axis first, summed without weights
+    tallies: Tallies = field(default_factory=dict)  # client axis first, summed without weights
     listed: bool = False  # whether the server needs every delta, not only their sum
 
 
@@ -118,7 +118,7 @@ class NormLimit(Guard):
 
     def check(self, delta: Vec, weight: Tensor, state: State) -> Checked:
         norms = norm_sq(delta).sqrt()
-        tallies = {"histogram": _one_hot(norms).to(delta.dtype)}
+        tallies: dict[str, Tensor | Place] = {"histogram": Place(_bin(norms), BINS)}
         limit = state["limit"].to(delta)
         if not bool(torch.isfinite(limit)):
             # 0 has no direction; the maximum keeps 0/0 out of the sum
@@ -165,10 +165,6 @@ def _bin(norms: Tensor) -> Tensor:
     place = torch.floor(norms.double().log2() * BINS_AN_OCTAVE) + BINS // 2
     # an update that is not finite is rejected later, and its bin does not count: it must be one
     return place.nan_to_num(nan=0.0).clamp(0, BINS - 1).long()
-
-
-def _one_hot(norms: Tensor) -> Tensor:
-    return torch.nn.functional.one_hot(_bin(norms), BINS)
 
 
 def _median(histogram: Tensor) -> Scalar:
