@@ -13,14 +13,14 @@ from fedstep.core.vec import State, Vec, finite, lift, norm_sq
 
 
 @dataclass(frozen=True)
-class Place:
+class Vote:
     """One place a client among `length`; the sum over clients counts how often each was taken."""
 
     at: Tensor  # (...) int64
     length: int
 
 
-Tallies: TypeAlias = Mapping[str, Tensor | Place]
+Tallies: TypeAlias = Mapping[str, Tensor | Vote]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class _Columns:
             return [values]
         return [values[block].sum(0) for block in self.blocks]
 
-    def tallies(self, values: Tensor | Place) -> list[Tensor]:
+    def tallies(self, values: Tensor | Vote) -> list[Tensor]:
         if isinstance(values, Tensor):
             # flags and whole numbers become numbers of the model's kind, as everything summed is
             dtype = torch.promote_types(values.dtype, self.weights.dtype)

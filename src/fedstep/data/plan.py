@@ -87,7 +87,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Walk:
+class BatchWalk:
     """A client's batches of a round, laid end to end."""
 
     positions: Tensor  # among the client's own samples
@@ -144,7 +144,7 @@ class Plan:
         seed: int,
         round: int,
         client: int,
-    ) -> Walk:
+    ) -> BatchWalk:
         """The same, laid end to end: clients with batches of the same sizes stack."""
         total = self.length(n)
         passes: list[Tensor] = []
@@ -161,7 +161,7 @@ class Plan:
         # mostly all of it: then no view is made for every client of every round
         if length < len(positions):
             positions = positions[:length]
-        return Walk(positions, tuple(sizes))
+        return BatchWalk(positions, tuple(sizes))
 
     def _cut(self, samples: int) -> list[int]:
         """The sizes of the batches of a pass."""

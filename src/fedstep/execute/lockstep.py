@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedstep.data.plan import Walk
+from fedstep.data.plan import BatchWalk
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Lockstep:
     smallest: tuple[int, ...]  # batch of each step, of the clients that are still at work
 
     @staticmethod
-    def of(walks: Sequence[Walk]) -> Lockstep:
+    def of(walks: Sequence[BatchWalk]) -> Lockstep:
         """From each client's batches, as positions among its samples."""
         lengths = tuple(len(walk.sizes) for walk in walks)
         steps = max(lengths, default=0)
@@ -72,7 +72,7 @@ class Lockstep:
         return torch.arange(width) < self.sizes[rows, step, None]
 
 
-def _by_form(walks: Sequence[Walk]) -> dict[tuple[int, ...], list[int]]:
+def _by_form(walks: Sequence[BatchWalk]) -> dict[tuple[int, ...], list[int]]:
     """The rows of the clients, by the sizes of their batches; those without any are left out."""
     rows: dict[tuple[int, ...], list[int]] = {}
     for row, walk in enumerate(walks):

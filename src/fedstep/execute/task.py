@@ -12,7 +12,7 @@ from fedstep.algorithm import Algorithm
 from fedstep.core.seeds import generator, key
 from fedstep.core.types import Batch, TargetKind
 from fedstep.data.federation import Federation, Transform
-from fedstep.data.plan import InOrder, Plan, Walk
+from fedstep.data.plan import BatchWalk, InOrder, Plan
 from fedstep.execute.profiler import Profiler
 from fedstep.models.flat import FlatModel
 
@@ -115,7 +115,7 @@ class Task:
         clients: Sequence[int],
         round: int,
         probe: bool = False,
-    ) -> list[Walk]:
+    ) -> list[BatchWalk]:
         """The same for several clients, each with its batches laid end to end."""
         plan = self._plan(probe)
         with self.profiler.charge("data"):

@@ -195,7 +195,7 @@ class Trace:
         return self.losses.gather(-1, place).squeeze(-1)
 
 
-def joined(traces: Sequence[Trace]) -> list[Trace]:
+def joined_traces(traces: Sequence[Trace]) -> list[Trace]:
     """Traces with the same number of columns as one, neighbours only: order and sums stay."""
     whole: list[Trace] = []
     for _, alike in groupby(traces, key=_form):

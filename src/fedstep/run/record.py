@@ -13,7 +13,7 @@ from torch import Tensor
 from fedstep.algorithm import Algorithm
 from fedstep.core.exchange import SharedState
 from fedstep.core.vec import State
-from fedstep.local.trace import Trace, joined
+from fedstep.local.trace import Trace, joined_traces
 from fedstep.run.columns import (
     BY_CLIENT,
     ROW_COLUMNS,
@@ -139,11 +139,11 @@ def report(
     """The row of a round."""
     total = done.result.total
     # a few long ones: what is computed of a trace costs the same for one client and for a thousand
-    traces = joined(done.result.traces)
+    traces = joined_traces(done.result.traces)
     # probes cost passes too, but their losses and steps are not those of the round
     passes = [trace.passes for trace in traces]
     for probe in done.probes:
-        passes += [trace.passes for trace in joined(probe.traces)]
+        passes += [trace.passes for trace in joined_traces(probe.traces)]
     traffic = _traffic(algorithm, done)
     return RoundReport(
         round=done.server.round,

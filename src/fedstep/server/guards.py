@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedstep.core.aggregate import Aggregate, Place, Tallies
+from fedstep.core.aggregate import Aggregate, Tallies, Vote
 from fedstep.core.errors import InputError
 from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq, scale
 
@@ -118,7 +118,7 @@ class NormLimit(Guard):
 
     def check(self, delta: Vec, weight: Tensor, state: State) -> Checked:
         norms = norm_sq(delta).sqrt()
-        tallies: dict[str, Tensor | Place] = {"histogram": Place(_bin(norms), BINS)}
+        tallies: dict[str, Tensor | Vote] = {"histogram": Vote(_bin(norms), BINS)}
         limit = state["limit"].to(delta)
         if not bool(torch.isfinite(limit)):
             # 0 has no direction; the maximum keeps 0/0 out of the sum
