@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import wait
@@ -42,6 +43,20 @@ def test_a_worker_that_was_killed_does_not_keep_its_pool_from_closing(pool):
     processes[0].kill()
     close_pool(pool)
     assert ended(processes)
+
+
+def test_the_thread_of_a_closed_pool_has_ended(pool):
+    # at the end of the interpreter it would close a pipe that is being written to
+    thread = pool._executor_manager_thread
+    plain = thread.join_executor_internals
+
+    def slowly():
+        time.sleep(0.3)
+        plain()
+
+    thread.join_executor_internals = slowly
+    close_pool(pool)
+    assert not thread.is_alive()
 
 
 def test_a_stopped_worker_is_named_once(pool, capsys, monkeypatch):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 
 from fedstep.core.errors import InputError
 from fedstep.execute.children import GRACE, end_processes, end_with_parent
@@ -156,8 +157,14 @@ def close_pool(pool: ProcessPoolExecutor, grace: float = GRACE) -> None:
     their queue would leave the others, and then this process, waiting for ever.
     """
     processes = _processes(pool)
+    # private too, and None after the shutdown
+    thread: object = pool._executor_manager_thread
     pool.shutdown(wait=False, cancel_futures=True)
     end_processes(processes, grace)
+    # the thread closes a pipe that the interpreter's end writes to: if both come at once, a
+    # traceback follows the last line
+    if isinstance(thread, Thread):
+        thread.join(grace)
 
 
 def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
