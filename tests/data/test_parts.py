@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fedstep.core.errors import InputError
+from fedstep.data import parts as parts_module
 from fedstep.data.federation import Federation
 from fedstep.data.parts import Parts, check_disjoint, label_counts, partition_hash
 
@@ -102,12 +103,15 @@ def test_a_million_clients_are_a_few_bytes_each():
     check_disjoint(again, 2 * MILLION)
 
 
-def test_the_hash_is_that_of_sizes_and_samples_one_client_after_another():
+def test_the_hash_is_that_of_sizes_and_samples_one_client_after_another(monkeypatch):
     digest = sha256(np.int64(len(EACH)).tobytes())
     for part in EACH:
         digest.update(np.int64(len(part)).tobytes())
         digest.update(np.array(part, np.int64).tobytes())
     assert partition_hash(EACH) == digest.hexdigest()
+    for some in (1, 2):  # clients at a time
+        monkeypatch.setattr(parts_module, "HASHED", some)
+        assert partition_hash(EACH) == digest.hexdigest()
 
 
 def test_label_counts_count_a_client_at_a_time():

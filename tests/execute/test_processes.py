@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import mmap
 import multiprocessing
 import os
 import signal
 import time
+import weakref
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +19,8 @@ from fedstep import zoo
 from fedstep.core.errors import InputError
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
-from fedstep.execute import Cohort, Processes, Sequential, Store, Task
+from fedstep.execute import Cohort, Processes, Sequential, Store, Task, wire
+from fedstep.execute import crew as crew_module
 from fedstep.execute.children import is_stopped
 from fedstep.execute.crew import LOG, largest_first
 from fedstep.models.function import FunctionModel
@@ -72,6 +75,37 @@ def test_largest_clients_are_handed_out_first():
     lengths = [task.plan.length(task.federation.size(c)) for c in order]
     assert lengths == sorted(lengths, reverse=True)
     assert sorted(order) == list(range(8))
+
+
+@pytest.mark.parametrize("cohort", [8, 40])
+def test_the_updates_that_the_driver_holds_do_not_grow_with_the_cohort(cohort, monkeypatch):
+    net = torch.nn.Linear(5, 50_000)  # 1.2 MB
+    clients = [(torch.ones(1, 5), torch.zeros(1, dtype=torch.int64))] * 40
+    work = Task(zoo.fedavg(), ModuleModel(net), Federation.of(clients), Plan(1, 1), 5)
+    monkeypatch.setattr(crew_module, "WAITING", 4 * work.update_bytes)
+    alive = weakref.WeakSet()
+    most = []
+    own_pages = wire._room
+
+    class Counted(mmap.mmap):  # a built-in class has no weak references
+        pass
+
+    def room(size):
+        if size < wire.LARGE:
+            return own_pages(size)
+        pages = Counted(-1, size)
+        alive.add(pages)
+        most.append(len(alive))
+        return pages
+
+    monkeypatch.setattr(wire, "_room", room)
+    with Processes(Sequential(), 2) as executor:
+        sim = Simulation(work, cohort, executor=executor)
+        for _ in sim.run(sim.begin(2), Store(), 2):
+            pass
+    assert len(most) == 2 * cohort  # every delta came into pages of its own
+    # four that may be begun from the one that is waited for, and the first one as the sum so far
+    assert max(most) <= 5
 
 
 def _deadly(marker, times, x, batch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -12,8 +13,9 @@ import torch
 from torch import nn
 
 from fedstep.algorithm import Broadcast
+from fedstep.execute import wire
 from fedstep.execute.shared_broadcast import SharedBroadcast
-from fedstep.execute.wire import SMALL, pack_message, receive, send, unpack_message
+from fedstep.execute.wire import LARGE, SMALL, pack_message, receive, send, unpack_message
 
 
 def through_a_pipe(value):
@@ -32,6 +34,7 @@ MESSAGE = {
     "bfloat16": torch.tensor(1.5, dtype=torch.bfloat16),
     "large bfloat16": torch.arange(3 * SMALL).reshape(3, -1).to(torch.bfloat16),
     "large": torch.arange(200_000, dtype=torch.float64).reshape(2, 100_000),
+    "larger": torch.arange(LARGE // 4, dtype=torch.float32).reshape(-1, 2),
     "not contiguous": torch.arange(200_000).reshape(400, 500).T,
     "empty": torch.empty(0, 2),
     "bools": torch.arange(SMALL) % 3 == 0,
@@ -46,6 +49,18 @@ def test_tensors_come_back_as_they_were_sent(name):
     assert value.dtype == again.dtype
     again.zero_()  # and may be written to
     assert value.numel() == 0 or value.any()
+
+
+def test_a_large_tensor_has_pages_of_its_own_which_a_fork_does_not_write_to():
+    room = wire._room(LARGE)
+    assert isinstance(room, mmap.mmap)
+    assert isinstance(wire._room(LARGE - 1), bytearray)
+    child = os.fork()
+    if child == 0:
+        room[:1] = b"x"
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert room[:1] == b"\0"
 
 
 @pytest.mark.parametrize("size", [3, SMALL])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from functools import reduce
+from operator import add
 
 import pytest
 import torch
 from torch import nn
 
 from fedstep import ModuleModel, zoo
+from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
@@ -51,6 +54,31 @@ def test_a_round_of_many_clients_holds_few_updates_at_once():
     assert (
         max(executor.most) <= 3
     )  # the update at hand, the one before it, and the first one as the sum so far
+
+
+def test_the_sum_of_many_is_made_in_one_place_and_has_the_bits_of_one_by_one(monkeypatch):
+    work = task(zoo.scaffold(), clients=12)
+    sent = work.algorithm.broadcast(work.algorithm.init(work.model.init(), 1))
+    updates = list(Sequential()(work, sent, range(12), Store()))
+    first = updates[0].aggregate.delta.clone()
+    one_by_one = reduce(add, [update.aggregate for update in updates])
+
+    new_sums = []
+    monkeypatch.setattr(
+        Aggregate,
+        "__add__",
+        lambda *both: new_sums.append(1) or Aggregate._joined(*both, torch.add),
+    )
+    total = fold(updates).total
+    assert len(new_sums) == 1  # for eleven additions
+    assert torch.equal(updates[0].aggregate.delta, first)  # what a client sent stays as it was
+    assert total.message.keys() == one_by_one.message.keys()
+    assert total.message
+    for name, value in one_by_one.message.items():
+        assert torch.equal(total.message[name], value)
+    for name in ("delta", "weight", "norm_sq"):
+        assert torch.equal(getattr(total, name), getattr(one_by_one, name))
+    assert (total.clients, total.rejected) == (12, 0)
 
 
 @pytest.mark.parametrize(

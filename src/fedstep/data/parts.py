@@ -17,6 +17,7 @@ from torch import Tensor
 from fedstep.core.errors import InputError
 
 Index: TypeAlias = NDArray[np.int64]
+HASHED = 2**14  # clients at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,15 +187,14 @@ class Parts(Sequence[Tensor]):
 def partition_hash(parts: Iterable[ArrayLike | Tensor]) -> str:
     """sha256 of the number of clients, then each one's size and samples, as little-endian int64."""
     dealt = Parts.of(parts)
-    sizes = dealt.sizes.numpy()
-    # the sizes among the samples: two ways to cut the same series differ
-    stream = np.insert(
-        dealt.samples.numpy(),
-        dealt.offsets[:-1].numpy(),
-        sizes,
-    )
     digest = sha256(np.int64(len(dealt)).astype("<i8").tobytes())
-    digest.update(stream.astype("<i8").tobytes())
+    # some clients at a time: a million of them would be copied three times over
+    for first in range(0, len(dealt), HASHED):
+        offsets = dealt.offsets[first : first + HASHED + 1].numpy()
+        samples = dealt.samples[offsets[0] : offsets[-1]].numpy()
+        # the sizes among the samples: two ways to cut the same series differ
+        stream = np.insert(samples, offsets[:-1] - offsets[0], np.diff(offsets))
+        digest.update(stream.astype("<i8").tobytes())
     return digest.hexdigest()
 
 

@@ -185,16 +185,20 @@ class _Round(Generic[W]):
             self._listen()
             # sums of floats depend on their order: an early update waits for those before it
             while self.following in self.done:
-                update = self.done.pop(self.following)
-                # here and not in the worker: only this process has the store
-                self.store.save(self.jobs[self.following], update.memory)
-                self.following += 1
-                yield update
+                # without a name: what it is added to holds it no longer than it must, nor does this
+                yield self._next_update()
         elapsed = perf_counter() - begun
         worked = self.crew.busy - busy_before
         available = self.crew.workers * elapsed
         # clocks of several processes: the difference may come out a little below zero
         self.crew.idle += max(0.0, available - worked)
+
+    def _next_update(self) -> Update:
+        update = self.done.pop(self.following)
+        # here and not in the worker: only this process has the store
+        self.store.save(self.jobs[self.following], update.memory)
+        self.following += 1
+        return update
 
     def _hand_out(self) -> None:
         while self.crew.free and self.queue and self._near():

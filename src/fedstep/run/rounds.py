@@ -191,12 +191,23 @@ def fold(
     traces: list[Trace] = []
     for update in updates:
         traces.append(update.trace)
-        if total is None:
-            total = update.aggregate
-        else:
-            with charge():
-                total = total + update.aggregate
+        with charge():
+            total = _added(total, update.aggregate, len(traces))
         del update  # before the next client begins, not when it is done
     if total is None:
         raise InputError("the executor returned no update: it must yield at least one for a cohort")
     return CohortResult(total, tuple(traces))
+
+
+def _added(
+    total: Aggregate | None,
+    summand: Aggregate,
+    count: int,
+) -> Aggregate:
+    """The sum of `count` summands, from that of those before."""
+    if total is None:
+        return summand
+    # the first summand is somebody else's and stays as it is; the sum of two is ours
+    if count == 2:
+        return total + summand
+    return total.take_in(summand)
