@@ -17,6 +17,8 @@ from fedstep import zoo
 AIM, C, NOISE = 0.3, 1e-4, 4 * np.finfo(np.float64).eps
 TAU, BETA = 0.1, 0.5
 RAREST, STEEPER = 8, 1.0
+EVERY = 4
+LONGEST, LENGTHS = 3.0, 0.8
 
 
 def accepted_step(
@@ -36,13 +38,17 @@ def accepted_step(
 
 def pace_client(
     p: Problem, w_t: Array, i: int, T: float, s: float, scale: Array
-) -> tuple[Array, float, Array]:
-    """The client's model, the logarithm of the step that it reports, and its squared gradients."""
+) -> tuple[Array, float, Array, float | None]:
+    """The client's model, the logarithm of its step, its squared gradients and its overshoot."""
     w, last, guess = w_t.copy(), 0.0, 0.0
     promised, bent, squares = 0.0, 0.0, np.zeros(DIM)
     since, searched = 0, 0.0
-    for a, y in p.local_batches(i):
+    ahead, usual, way = 0.0, 0.0, 0.0
+    for k, (a, y) in enumerate(p.local_batches(i)):
         g = p.gradient(w, a, y)
+        if k > 0 and k % EVERY == 0:
+            ahead += g @ (w - w_t)
+            usual += way / k
         d = -g / (np.sqrt(scale) + TAU)
         squares += g**2
         if last == 0:
@@ -52,6 +58,7 @@ def pace_client(
         since += 1
         if T and since < RAREST and -(g @ d) <= STEEPER * searched:
             w = w + s * eta * d  # untested
+            way += -(g @ d) * s * eta
             continue
         since, searched = 0, -(g @ d)
         eta, quotient = accepted_step(p, w, d, a, y, eta)
@@ -66,7 +73,9 @@ def pace_client(
         bent += -(g @ d) / limit
         last = eta
         w = w + s * eta * d
-    return w, log(promised / bent) if T else guess, squares / np.mean(squares)
+        way += -(g @ d) * s * eta
+    overshoot = min(max(ahead / usual, -1.0), 1.0) if usual else None
+    return w, log(promised / bent) if T else guess, squares / np.mean(squares), overshoot
 
 
 def cos(a: Array, b: Array) -> float:
@@ -76,28 +85,32 @@ def cos(a: Array, b: Array) -> float:
 
 def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
     w, M, m, scale = np.zeros(DIM), np.zeros(DIM), np.zeros(DIM), np.ones(DIM)
-    T, a, gain, b = 0.0, 0.0, 1.0, 0.0
+    T, a, gain, b, L = 0.0, 0.0, 1.0, 0.0, 0.0
     for t, S in enumerate(SCHEDULE):
         ends = [pace_client(p, w, i, T, exp(a), scale) for i in S]
-        deltas = [end - w for end, _, _ in ends]
+        deltas = [end - w for end, _, _, _ in ends]
         D = sum(deltas) / len(S)
-        measured = exp(np.mean([report for _, report, _ in ends]))
+        measured = exp(np.mean([report for _, report, _, _ in ends]))
         if T == 0:
             T = measured
         elif measured > 1.7 * T:
             T = min(measured, 2 * T)
         else:
             T = min(measured, 1.05 * T)
-        squares = sum(q for _, _, q in ends) / len(S)
+        squares = sum(q for _, _, q, _ in ends) / len(S)
         squares = squares / np.mean(squares)
         scale = squares if t == 0 else 0.9 * scale + 0.1 * squares
         if t > 0 and cos(D, M) <= 0:
             gain = 0.5
-        a = min(0.0, a + gain * cos(D, M))
+        shares = [o for _, _, _, o in ends if o is not None]
+        overshoot = float(np.mean(shares)) if shares else 0.0
+        a = min(0.0, a + gain * (cos(D, M) - max(0.0, overshoot)))
         M = 0.9 * M + 0.1 * D
         spread = np.mean([delta @ delta for delta in deltas]) / (D @ D)
         b = max(min(b + 0.5 * cos(D, m), log(min(4.0, max(1.0, spread)))), 0.0)
-        m = BETA * m + D
+        length = min(np.linalg.norm(D), LONGEST * L or inf)
+        m = BETA * m + D * length / np.linalg.norm(D)
+        L = LENGTHS * L + (1 - LENGTHS) * length if L else length
         w = w + exp(b) * np.sqrt(1 - BETA) * m
         yield w, exp(b)
 

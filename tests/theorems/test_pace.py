@@ -27,6 +27,8 @@ from fedstep.server.rules import Step
 from fedstep.steps.common import CommonStep
 from fedstep.steps.pace import Pace
 
+KEPT = torch.tensor(0.0)  # the overshoot of clients that keep what a step promises
+
 
 def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor]:
     """Paces and mean squared coordinates of a walk x <- x - s (curvature x + noise), a step a round.
@@ -43,7 +45,7 @@ def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor
         noise = torch.randn(len(x), generator=g)
         delta = -state["factor"] * (curvature * x + noise)
         x = x + delta
-        state = pace.after(delta, state)
+        state = pace.after(delta, KEPT, state)
         paces.append(state["factor"])
         errors.append(x.square().mean())
     return torch.stack(paces), torch.stack(errors)
@@ -70,7 +72,7 @@ def test_without_noise_the_pace_stays_1_below_the_stability_limit():
     for _ in range(100):
         delta = -state["factor"] * curvature * x
         x = x + delta
-        state = pace.after(delta, state)
+        state = pace.after(delta, KEPT, state)
         assert state["factor"] == 1
 
 
@@ -82,7 +84,7 @@ def test_beyond_the_stability_limit_the_pace_falls_until_the_walk_converges():
     for _ in range(100):
         delta = -state["factor"] * curvature * x
         x = x + delta
-        state = pace.after(delta, state)
+        state = pace.after(delta, KEPT, state)
     assert state["factor"] * curvature < 2
     assert x.norm() < 0.1
 
@@ -190,12 +192,16 @@ def test_what_no_honest_client_would_say_is_brought_back_into_its_bounds():
     lie = {
         "step.log": torch.tensor(-1e30, dtype=torch.float64),
         "step.counted": torch.tensor(1e9, dtype=torch.float64),
+        "step.overshoot.share": torch.tensor(-1e9, dtype=torch.float64),
+        "step.overshoot.measured": torch.tensor(1e9, dtype=torch.float64),
         "direction.squares": torch.tensor([1e30, -1e30, 0.0, 0.0], dtype=torch.float64),
     }
     sane = torch.tensor(True)
     counted = algorithm.count(Reply(x, lie, torch.tensor(1.0), sane), sent).message
     assert float(counted["step.log"]) == pytest.approx(log(0.5 / 1e4))
     assert float(counted["step.counted"]) == 1
+    assert float(counted["step.overshoot.share"]) == -1
+    assert float(counted["step.overshoot.measured"]) == 1
     assert counted["direction.squares"].tolist() == [4.0, 0.0, 0.0, 0.0]
 
 
@@ -236,7 +242,12 @@ def test_a_common_step_far_below_the_edge_doubles_and_near_it_creeps():
     def common_after(measured: float) -> float:
         # four clients whose geometric mean it is
         logs = torch.tensor(4 * log(measured))
-        message = {"log": logs, "counted": torch.tensor(4.0)}
+        message = {
+            "log": logs,
+            "counted": torch.tensor(4.0),
+            "overshoot.share": torch.tensor(0.0),
+            "overshoot.measured": torch.tensor(4.0),
+        }
         agg = Aggregate.of(torch.ones(3), message, torch.tensor(1.0))
         return float(rule.fold(shared, message, agg)["common"])
 

@@ -17,6 +17,7 @@ from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
 from fedstep.steps.cadence import Cadence, Steeper
 from fedstep.steps.conditions import Armijo
+from fedstep.steps.overshoot import Overshoot
 from fedstep.steps.pace import Pace
 from fedstep.steps.proposals import Parabola
 from fedstep.steps.resets import Fitted
@@ -46,9 +47,8 @@ class CommonStep(StepRule):
     flat, have short gradients and weigh little. Between clients the mean is geometric: one with
     steep data, or one search in the rounding of large logits, does not stop all the others.
 
-    Steps that are too long kill units of a network, which makes the loss flatter and the next T
-    longer: near the edge T rises slowly. Only where nearly all limits are at grow * eta, which says
-    that the edge is far, it doubles.
+    Steps that are too long kill units, which makes the loss flatter and the next T longer: near the
+    edge T rises slowly. Only where nearly all limits say that the edge is far, it doubles.
 
     The first round has no T. A client begins with first * f / |<g, d>|, a hundredth of Polyak's
     step, and approaches its limit from below, by `grow` a step at most and without going further in
@@ -60,9 +60,8 @@ class CommonStep(StepRule):
     (large logits), and a step of 1e-20 would be reported as the edge.
 
     Between two searches, which the `cadence` spaces, the first trial is taken untested; in the
-    first round every step is searched for.
-
-    s is the factor of the `pace`. Two numbers are sent down and two up, all of them in sums.
+    first round every step is searched for. s is the factor of the `pace`, for which clients report
+    their `overshoot`. Three numbers are sent down and four up, all of them in sums.
     """
 
     aim: float = 0.3
@@ -74,11 +73,12 @@ class CommonStep(StepRule):
     far: float = 1.7
     pace: Pace = Pace()
     cadence: Cadence = Steeper()
+    overshoot: Overshoot = Overshoot()
     intrinsic: ClassVar[bool] = True
     withheld = frozenset({"pace.log", "pace.gain", "pace.mean"})
 
     def __post_init__(self) -> None:
-        check_slots(self, pace=Pace, cadence=Cadence)
+        check_slots(self, pace=Pace, cadence=Cadence, overshoot=Overshoot)
         Armijo(self.c)
         Fitted(self.aim, self.grow)
         if not self.c < self.aim:
@@ -104,6 +104,7 @@ class CommonStep(StepRule):
             promised=zero,
             bent=zero,
             cadence=self.cadence.init(x),
+            path=self.overshoot.init(x),
         )
         return state.flat()
 
@@ -140,6 +141,7 @@ class CommonStep(StepRule):
         state: State,
     ) -> tuple[Outcome, NewState]:
         before = CommonState.of(state)
+        path = self.overshoot.seen(phi, x, g, before.path)
         slope = phi.slope(g, d)
         begin = self._begin(phi, f, slope, before)
         longest = self._longest(phi, d, before)
@@ -171,8 +173,9 @@ class CommonStep(StepRule):
             failed=~still & ~untested & ~accepted,
         )
         kept = where_chosen(searching, self.cadence.after(taken, cadence), cadence)
+        path = self.overshoot.moved(outcome.step, slope, path)
         after = self._after(before, loop, trial, accepted)
-        return outcome, replace(after, cadence=kept).flat()
+        return outcome, replace(after, cadence=kept, path=path).flat()
 
     def message(self, state: State) -> NewState:
         end = CommonState.of(state)
@@ -182,10 +185,11 @@ class CommonStep(StepRule):
         # in the first round the last guess stands for all steps: those before were on the way up
         climbed = counted & (end.common == 0)
         limit = torch.where(climbed, end.guess["log"], limit)
-        return {
-            "log": torch.where(counted, limit, 0.0),
-            "counted": counted.to(limit.dtype),
-        }
+        return join(
+            log=torch.where(counted, limit, 0.0),
+            counted=counted.to(limit.dtype),
+            overshoot=self.overshoot.message(end.path),
+        )
 
     def received(
         self,
@@ -196,10 +200,11 @@ class CommonStep(StepRule):
         common = shared["common"]
         edge = torch.where(common > 0, common, 1.0).log()
         bounded = message["log"].clamp(edge - log(LEAST_SHARE), edge + log(self.grow))
-        return {
-            "log": torch.where(common > 0, bounded, message["log"]),
-            "counted": message["counted"].clamp(0.0, 1.0),
-        }
+        return join(
+            log=torch.where(common > 0, bounded, message["log"]),
+            counted=message["counted"].clamp(0.0, 1.0),
+            overshoot=self.overshoot.received(part(message, "overshoot")),
+        )
 
     def fold(
         self,
@@ -212,7 +217,11 @@ class CommonStep(StepRule):
         evidence = (message["counted"] > 0) & (found > 0) & torch.isfinite(found)
         measured = torch.where(evidence, found, shared["common"])
         common = self._next_common(shared["common"], measured)
-        pace = self.pace.after(agg.mean(agg.delta), part(shared, "pace"))
+        pace = self.pace.after(
+            agg.mean(agg.delta),
+            self.overshoot.mean(part(message, "overshoot")),
+            part(shared, "pace"),
+        )
         return join(common=common, reach=shared["reach"], pace=pace)
 
     def _next_common(self, common: Scalar, measured: Scalar) -> Scalar:

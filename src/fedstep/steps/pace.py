@@ -1,4 +1,4 @@
-"""A factor for all clients' steps that falls where rounds undo each other."""
+"""A factor for all clients' steps that falls where rounds undo each other or clients go too far."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 import torch
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import NewState, State, Vec
+from fedstep.core.vec import NewState, Scalar, State, Vec
 from fedstep.steps.agreement import cosine
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The common factor s = exp(a) <= 1 of all client steps, from the agreement of rounds.
+    """The common factor s = exp(a) <= 1 of all client steps, from rounds and from ways.
 
-        h = cos(D_t, M_{t-1});  a <- min(0, a + gain h);  M_t = memory M_{t-1} + (1 - memory) D_t
+        h = cos(D_t, M_{t-1}) - max(0, o_t);  a <- min(0, a + gain h)
+        M_t = memory M_{t-1} + (1 - memory) D_t
 
-    D_t is the mean delta of round t; a and M begin at 0. Where rounds agree s stays 1. Where they
-    undo each other it falls, near a minimum about as 1 / t: the mean of h is there proportional to
-    -s. The gain is 1 until rounds disagree for the first time, and `gain` from then on. No number
-    is sent that would not be sent anyway, except s itself.
+    D_t is the mean delta of round t, o_t what `Overshoot` says of the ways that the clients went in
+    it; a and M begin at 0. Where rounds agree s stays 1. Where they undo each other it falls, near
+    a minimum about as 1 / t: the mean of the cosine is there proportional to -s. Where clients are
+    noisy within a round already, rounds may agree for long, and o_t speaks first. The gain is 1
+    until rounds disagree for the first time, and `gain` from then on.
     """
 
     gain: float = 0.5
@@ -42,8 +44,13 @@ class Pace:
             "mean": torch.zeros_like(x),
         }
 
-    def after(self, delta: Vec, state: State) -> NewState:
-        """The state after a round with this mean delta."""
+    def after(
+        self,
+        delta: Vec,
+        overshoot: Scalar,
+        state: State,
+    ) -> NewState:
+        """The state after a round with this mean delta and overshoot of the clients."""
         mean = state["mean"]
         agreement = cosine(delta, mean)
         # Before the first delta there is nothing to agree with: an agreement of 0 says nothing then.
@@ -55,7 +62,9 @@ class Pace:
         )
         if self.gain == 0:
             gain = torch.zeros_like(gain)
-        log = (state["log"] + gain * agreement).clamp(max=0.0)
+        # clients that could have gone on say nothing of how noisy the others are
+        evidence = agreement - overshoot.clamp(min=0.0)
+        log = (state["log"] + gain * evidence).clamp(max=0.0)
         return {
             "factor": log.exp(),
             "log": log,

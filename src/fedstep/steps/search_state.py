@@ -33,6 +33,7 @@ class CommonState(NestedState):
     promised: Scalar  # sum over searched steps of |<g, d>|
     bent: Scalar  # sum over searched steps of |<g, d>| / limit
     cadence: State
+    path: State  # of Overshoot
 
 
 def where_chosen(
