@@ -105,16 +105,27 @@ def cpu_seconds() -> float:
     return total / TICKS
 
 
-def private_mb(pid: int) -> float:
+def memory_mb(pid: int, kinds: tuple[str, ...] = ("Pss",)) -> float:
     """Memory that is a process's alone, and its share of what it has in common."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0.0
+    total = 0
     for line in text.splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+        name, _, value = line.partition(":")
+        if name in kinds:
+            total += int(value.split()[0])
+    return total / 1024
+
+
+def all_mb() -> float:
+    return sum(map(memory_mb, family()))
+
+
+def all_but_files_mb() -> float:
+    """Without pages of files (libraries, mapped data), which the system may drop and read again."""
+    return sum(memory_mb(pid, ("Pss_Anon", "Pss_Shmem")) for pid in family())
 
 
 class Peak:
@@ -246,7 +257,8 @@ def overhead(options) -> None:
 
     @app.main()
     def main(grid, context):
-        # the simulation's Ray is the executor's too
+        # the simulation's Ray is the executor's too, and comes up beside this
+        await_ray()
         engines = {**engines_of(options.engines), "simulation": carried(grid)}
         finish_overhead(options, engines)
 
@@ -255,6 +267,16 @@ def overhead(options) -> None:
         "client_resources": {"num_cpus": 2, "num_gpus": 0.0},
     }
     run_simulation(app, client_app(far.make), POPULATION, backend_config=config)
+
+
+def await_ray(patience: float = 300.0) -> None:
+    from fedstep.execute.ray_session import ray
+
+    end = time.monotonic() + patience
+    while not ray.is_initialized():
+        if time.monotonic() > end:
+            sys.exit(f"Flower's simulation has not started Ray in {patience:g} s")
+        time.sleep(0.5)
 
 
 def engines_of(names: list[str]) -> dict[str, Callable[[int, int, Clock], None]]:
@@ -278,7 +300,7 @@ def engines_of(names: list[str]) -> dict[str, Callable[[int, int, Clock], None]]
 
 
 def finish_overhead(options, engines: dict[str, Callable[[int, int, Clock], None]]) -> None:
-    with Peak(lambda: sum(map(private_mb, family())), every=5.0) as peak:
+    with Peak(all_mb, every=5.0) as peak:
         rows = measure(engines, options)
     text = table(rows) + f"\nAll processes together had {peak.most:.0f} MB at most.\n"
     save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, text)
@@ -359,7 +381,9 @@ def measure_population(options) -> None:
 
                 executor = Ray(Sequential(), workers=2, load=load)
             begun = time.perf_counter()
-            with Peak(lambda: sum(map(private_mb, family())), every=0.2) as peak, executor:
+            all_of_it = Peak(all_mb, every=0.2)
+            without_files = Peak(all_but_files_mb, every=0.2)
+            with all_of_it, without_files, executor:
                 task = Task(build(METHOD), ModuleModel(net()), load(), PLAN, 0)
                 simulation = Simulation(task, 20, executor=executor)
                 walls = [time.perf_counter()]
@@ -371,16 +395,20 @@ def measure_population(options) -> None:
                 "engine": name,
                 "start": walls[1] - begun,
                 "round": sum(gaps[1:]) / len(gaps[1:]),
-                "peak_mb": peak.most,
+                "peak_mb": all_of_it.most,
+                "without_files_mb": without_files.most,
             }
             rows.append(row)
             print(row, flush=True)
-    lines = ["| clients | engine | first round s | a round of 20 s | all processes, MB |"]
-    lines.append("|---:|---|---:|---:|---:|")
+    lines = [
+        "| clients | engine | first round s | a round of 20 s | all processes, MB "
+        "| without pages of files, MB |"
+    ]
+    lines.append("|---:|---|---:|---:|---:|---:|")
     for row in rows:
         lines.append(
             f"| {row['clients']:,} | {row['engine']} | {row['start']:.1f} | {row['round']:.3f} "
-            f"| {row['peak_mb']:.0f} |"
+            f"| {row['peak_mb']:.0f} | {row['without_files_mb']:.0f} |"
         )
     save(options, "far-population", {"rows": rows}, "\n".join(lines) + "\n")
 

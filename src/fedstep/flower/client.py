@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 from torch import nn
@@ -20,6 +21,7 @@ from torch.nn import functional
 from fedstep.algorithm import Algorithm
 from fedstep.core.vec import NewState, State
 from fedstep.flower.records import array_record, parcels_of, records_of
+from fedstep.flower.secure import sealed_reply
 from fedstep.models.flat import FlatModel
 from fedstep.remote.memories import Memories, MemoryFiles
 from fedstep.remote.node import Node, refusal
@@ -42,6 +44,7 @@ class ClientSettings:
     make: Make
     algorithm: Algorithm | None
     memory: Path | None
+    secure: bool = False
 
 
 def client_app(
@@ -49,6 +52,7 @@ def client_app(
     algorithm: Algorithm | None = None,
     memory: str | Path | None = None,
     mods: Sequence[Any] = (),
+    secure: bool = False,
 ) -> ClientApp:
     """A ClientApp for `FedStep`; your own `@app.evaluate()` goes on, `@app.train()` is not called.
 
@@ -56,16 +60,21 @@ def client_app(
     usual number is `context.node_config["partition-id"]`. algorithm: only where the server has one
     that no text names. memory: a folder of this node for what clients remember between rounds
     (SCAFFOLD, codecs with feedback); without it Flower keeps it, and it ends with the node's
-    process. mods: Flower's own, around all that the app does.
+    process. mods: Flower's own, around all that the app does. secure: nothing but masked sums
+    leaves this node (Flower's SecAgg+), for `FedStep(..., secure=True)`.
     """
     folder = None
     if memory is not None:
         folder = Path(memory)
-    settings = ClientSettings(make, algorithm, folder)
+    settings = ClientSettings(make, algorithm, folder, secure)
+    if secure:
+        mods = (secaggplus_mod, *mods)
     app = FedStepClientApp(mods=list(mods))
     # partials of functions of this module: under Ray the app is pickled with every message
     app.train()(partial(_work, settings=settings))
-    app.train("probe")(partial(_work, settings=settings))
+    # the mod masks no probes: an app that is to send sums alone has none
+    if not secure:
+        app.train("probe")(partial(_work, settings=settings))
     app.query("who")(partial(_who, settings=settings))
     app.complete = True
     return app
@@ -106,6 +115,8 @@ def _work(message: Message, context: Context, settings: ClientSettings) -> Messa
         order = read_order(parcel)
     except (KeyError, TypeError) as error:
         raise ValueError(f"the server runs another version of fedstep: {refusal(error)}") from None
+    if settings.secure:
+        return sealed_reply(message, node.sealed(order))
     memories = _memories(settings, context)
     return Message(records_of(node.work(order, memories)), reply_to=message)
 

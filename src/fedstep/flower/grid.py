@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
@@ -105,8 +106,21 @@ class LocalGrid(Grid):
     def _reply(self, message: Message) -> Message:
         context = self.contexts[message.metadata.dst_node_id]
         try:
-            return self.app(message, context)
+            return self.app(_arrived(message), context)
         except Exception as error:
             # an error reply, as a SuperNode would send it: a test here means something there
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(code=CLIENT_APP_RAISED, reason=reason), reply_to=message)
+
+
+def _arrived(message: Message) -> Message:
+    """The message as its receiver has it, who may take things out: others are sent the same."""
+    twin = copy.copy(message)
+    content = RecordDict()
+    for name, record in message.content.items():
+        # arrays stay where they are: nobody writes into their bytes
+        content[name] = copy.copy(record)
+        if isinstance(record, ConfigRecord):
+            content[name] = ConfigRecord(dict(record))
+    twin.content = content
+    return twin

@@ -30,10 +30,16 @@ from fedstep.flower.between_rounds import (
 )
 from fedstep.flower.courier import GridCourier
 from fedstep.flower.evaluation import ClientEvaluation
+from fedstep.flower.secure import (
+    SecureDeployment,
+    refuse_known_noise,
+    refuse_memory,
+    sealable,
+)
 from fedstep.models.flat import FlatModel
 from fedstep.remote.deployment import Deployment
 from fedstep.remote.enrol import Registry
-from fedstep.remote.order import RunSettings, client_half
+from fedstep.remote.order import RunSettings, client_half, run_name
 from fedstep.remote.patience import Patience
 from fedstep.remote.roster import model_digest
 from fedstep.report.render import page_if_possible
@@ -43,7 +49,6 @@ from fedstep.run.history import Run
 from fedstep.run.privacy import privacy_notes
 from fedstep.run.record import RoundReport
 from fedstep.server.guards import Guard
-from fedstep.server.privacy import UserPrivacy
 from fedstep.training.arguments import (
     COHORT,
     algorithm_of,
@@ -54,7 +59,6 @@ from fedstep.training.arguments import (
     weighted,
 )
 
-RUN_ID = "run_id.txt"  # in the run's folder: a new start of Flower goes on with the same run
 REPORT = "report.html"
 
 
@@ -72,7 +76,8 @@ class FedStep(Strategy):
     the run stops and can be resumed. patience: seconds that all clients have to appear. out: a
     folder; a run that was killed goes on from there, a finished one is read back. trace=False: no
     losses and step sizes of single steps leave a client. forget=True: a client whose node lost its
-    memory begins afresh. fraction_evaluate: as in Flower's FedAvg.
+    memory begins afresh. secure=True: masked sums alone (Flower's SecAgg+), with
+    `client_app(make, secure=True)`; no guard, no trace. fraction_evaluate: as in Flower's FedAvg.
     """
 
     def __init__(
@@ -94,11 +99,16 @@ class FedStep(Strategy):
         out: str | Path | None = None,
         trace: bool = True,
         forget: bool = False,
+        secure: bool = False,
         fraction_evaluate: float = 1.0,
     ) -> None:
         self.name = name_of(algorithm)
         self.algorithm = guarded(weighted(algorithm_of(algorithm), weighting), guard)
-        _refuse_known_noise(self.algorithm.guard)
+        refuse_known_noise(self.algorithm.guard)
+        self.secure = secure
+        if secure:
+            self.algorithm = sealable(self.algorithm, guard)
+            trace = False
         # clients build it from the text; without one they must have been given the algorithm
         self.method = ""
         if isinstance(algorithm, str):
@@ -180,7 +190,7 @@ class FedStep(Strategy):
     ) -> None:
         # after every round: nodes keep no older memories than those of the round under way
         folder.checkpoint_share = inf
-        deployment = self._deployment(courier, model, _run_id(folder.path))
+        deployment = self._deployment(courier, model, run_name(folder.path))
         self.refusals = deployment.refusals
         settings = folder.identify(deployment.identity(rounds), about={"method": self.name})
         if folder.is_finished(rounds):
@@ -235,7 +245,11 @@ class FedStep(Strategy):
             plan=self.plan,
             trace=self.trace,
         )
-        return Deployment(
+        kind = Deployment
+        if self.secure:
+            refuse_memory(algorithm, model.init())
+            kind = SecureDeployment
+        return kind(
             algorithm,
             model,
             settings,
@@ -281,17 +295,3 @@ class FedStep(Strategy):
         replies: Iterable[Message],
     ) -> MetricRecord | None:
         return self.evaluation.mean(server_round, replies)
-
-
-def _refuse_known_noise(guard: Guard) -> None:
-    if isinstance(guard, UserPrivacy) and guard.seed == 0:
-        raise InputError("UserPrivacy(seed=0): anybody can take this noise away; give a secret one")
-
-
-def _run_id(folder: Path) -> str:
-    """The random name of the run in this folder; the first start makes it."""
-    # kept: nodes find the memories of a run by its name after the server was killed
-    path = folder / RUN_ID
-    if not path.exists():
-        path.write_text(uuid4().hex + "\n")
-    return path.read_text().strip()

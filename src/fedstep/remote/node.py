@@ -14,6 +14,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.types import TargetKind
 from fedstep.data.federation import Federation
 from fedstep.execute.base import named_clients
+from fedstep.execute.crew import LOG
 from fedstep.execute.processes import one_thread
 from fedstep.execute.sequential import client_reply
 from fedstep.execute.task import Task
@@ -23,6 +24,9 @@ from fedstep.remote.memories import Memories
 from fedstep.remote.order import WorkOrder, client_half, refuse_other_half
 from fedstep.remote.parcel import Parcel, RefusedReply, Value, dtype_name
 from fedstep.remote.roster import model_digest
+from fedstep.remote.sealed import SealedForm, sealed_sum
+from fedstep.server.guards import Open
+from fedstep.server.weighting import Equal
 from fedstep.spec import build
 
 
@@ -71,6 +75,23 @@ class Node:
             for place, client in enumerate(order.clients):
                 answers[str(client)] = self._answer(order, place, memories)
         return answers
+
+    def sealed(self, order: WorkOrder) -> torch.Tensor:
+        """The sums over the clients of this node, for secure aggregation; no client is seen alone."""
+        task = self._task_for(order)
+        algorithm = replace(task.algorithm, weighting=Equal(), guard=Open())
+        form = SealedForm.of(algorithm, task.model, order.sent)
+        aggregates = []
+        with one_thread():
+            for client in order.clients:
+                try:
+                    done = client_reply(task, order.sent, client, memory={})
+                except Exception as error:
+                    # the others of this node go on; the server sees that one is missing
+                    LOG.warning("%s: %s", named_clients([client]), refusal(error))
+                    continue
+                aggregates.append(algorithm.count(done.reply, order.sent))
+        return sealed_sum(form, aggregates)
 
     def _answer(
         self,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fedstep.algorithm import Algorithm, Broadcast
 from fedstep.core.exchange import SharedState
@@ -22,6 +24,7 @@ from fedstep.remote.parcel import (
 )
 from fedstep.run.identity import text_of
 
+RUN_ID = "run_id.txt"  # in the run's folder: a new start goes on with the same run
 NONE = -1  # where a number may be absent: not every transport knows None
 
 
@@ -111,6 +114,15 @@ def read_order(parcel: Parcel) -> WorkOrder:
         since=tuple(values["since"]),
         kept=tuple(values["kept"]),
     )
+
+
+def run_name(folder: Path) -> str:
+    """The random name of the run in this folder; the first start makes it."""
+    # kept: nodes find the memories of a run by its name after the server was killed
+    path = folder / RUN_ID
+    if not path.exists():
+        path.write_text(uuid4().hex + "\n")
+    return path.read_text().strip()
 
 
 def client_half(algorithm: Algorithm) -> str:
