@@ -4,6 +4,7 @@ FEDSTEP_DATA=DIRECTORY python benchmarks/suite/run.py            all problems; a
 ... run.py --only digits --methods fedpace fedsls                some
 ... run.py --table                                               the table of what is there
 ... run.py --held-out --table                                    problems that nothing was chosen on
+... run.py --only wine --seeds 12                                where test samples are few
 
 Every run is kept in benchmarks/results/suite.jsonl and never made twice. FedAvg: the best of 11
 steps, FedAdam: the best of 12 pairs around it; both are chosen on the test samples of seed 0,
@@ -30,15 +31,15 @@ from fedstep.execute import Cohort
 
 STORE = Path(__file__).parents[1] / "results" / "suite.jsonl"
 TABLE = STORE.with_suffix(".md")
-SEEDS = (0, 1, 2)
 STEPS = tuple(10 ** (k / 2) for k in range(-6, 5))  # 0.001 to 100
 SERVER_STEPS = (0.00316, 0.01, 0.0316, 0.1)
 
 
 class Results:
-    """What has been run, by problem, method and seed."""
+    """What has been run, by problem, method and seed; `seeds` of them are compared."""
 
-    def __init__(self) -> None:
+    def __init__(self, seeds: int) -> None:
+        self.seeds = seeds
         self.rows: dict[tuple[str, str, int], dict[str, float]] = {}
         if STORE.exists():
             for line in STORE.read_text().splitlines():
@@ -56,7 +57,7 @@ class Results:
         return score if math.isfinite(score) else -1.0
 
     def mean(self, problem: Problem, method: str) -> float:
-        return fmean(self.score(problem, method, seed) for seed in SEEDS)
+        return fmean(self.score(problem, method, seed) for seed in range(self.seeds))
 
 
 def measured(problem: Problem, method: str, seed: int) -> dict[str, float]:
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=["fedpace"])
     parser.add_argument("--table", action="store_true", help="write the table to results/suite.md")
     parser.add_argument("--held-out", action="store_true", help="the problems of held_out.py")
+    parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
     given = parser.parse_args()
     torch.set_num_threads(1)
     problems, page = PROBLEMS, TABLE
@@ -165,7 +167,7 @@ def main() -> None:
     chosen = [p for p in problems if not given.only or p.name.startswith(tuple(given.only))]
     if "FEDSTEP_DATA" not in os.environ:
         raise SystemExit("set FEDSTEP_DATA to the folder with libsvm/ and mnist/")
-    text = table(Results(), given.methods, chosen)
+    text = table(Results(given.seeds), given.methods, chosen)
     if given.table:
         page.write_text(f"Made by `{command}`.\n\n{text}")
 
