@@ -21,7 +21,7 @@ import torch
 from deploy import Children, answers, descendants, end, free_port, rounds_done
 
 CLIENTS = 2
-TIMEOUT = 60.0  # seconds a node has for a round
+TIMEOUT = 240.0  # seconds a node has for a round: its process may take a minute to start
 PATIENCE = 600.0
 LONGEST = 20.0  # seconds after the end of a round within which the next death comes
 LIMIT = 7200.0  # seconds for all of it
@@ -78,6 +78,15 @@ class Federation:
         command = ("flwr", "run", str(deploy.HERE), "link", "--stream", "-c", settings)
         self.command = self.children.start(name, *command)
 
+    def has_gone_on(self, seen: int) -> bool:
+        """Whether there is another round, or all; a run that gave up is started again."""
+        if (self.out / "done.json").exists():
+            return True
+        if self.command.poll() is not None:
+            say(f"run {self.starts} ended by itself after round {rounds_done(self.out)}")
+            self.start_run()
+        return rounds_done(self.out) > seen
+
     def kill_node(self, client: int) -> None:
         pid = self.nodes[client].pid
         for each in [pid, *descendants(pid)]:
@@ -99,7 +108,7 @@ def story(federation: Federation, what: str, count: int, random: Random) -> None
     killed = 0
     while killed < count:
         seen = rounds_done(federation.out)
-        federation.children.until("a round", lambda seen=seen: rounds_done(federation.out) > seen)
+        federation.children.until("a round", lambda seen=seen: federation.has_gone_on(seen))
         pause = random.uniform(0.0, LONGEST)
         time.sleep(pause)
         where = rounds_done(federation.out)
@@ -110,7 +119,7 @@ def story(federation: Federation, what: str, count: int, random: Random) -> None
         killed += 1
         seconds = time.monotonic() - begun
         say(f"death {killed} of {count}: {what}, after round {where}, at {seconds:.0f} s")
-    federation.children.until("the end", lambda: (federation.out / "done.json").exists())
+    federation.children.until("the end", lambda: federation.has_gone_on(federation.rounds))
 
 
 def reference(folder: Path, rounds: int) -> dict[str, torch.Tensor]:

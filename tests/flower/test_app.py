@@ -9,6 +9,7 @@ from fakes import SIZES, clients, model, same, simulated
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
+from flwr.supercore.task_identity import TaskIdentity
 
 from fedstep.core.errors import InputError
 from fedstep.flower import LocalGrid, ServerOnly, client_app
@@ -131,3 +132,13 @@ def test_server_only_takes_the_servers_step_and_refuses_what_is_not_finite():
 def test_server_only_refuses_methods_whose_clients_do_more(method):
     with pytest.raises(InputError, match="use FedStep and client_app"):
         ServerOnly(method, model().module)
+
+
+def test_a_local_grid_leaves_the_name_of_the_task_that_it_is_made_in(monkeypatch):
+    monkeypatch.setattr(TaskIdentity, "_run_id", 77)
+    monkeypatch.setattr(TaskIdentity, "_node_id", None)
+    grid = LocalGrid(client_app(make), len(SIZES))
+    assert (TaskIdentity.run_id, TaskIdentity.node_id) == (77, 1)
+    run = strategy("fedavg")
+    run.start(grid, num_rounds=1)
+    assert run.rows[0].clients > 0

@@ -48,10 +48,7 @@ class LocalGrid(Grid):
             )
         self._replies: dict[str, Message] = {}
         self._sent = 0
-        # messages are stamped with who sends them; outside a task of Flower's nobody has said so
-        TaskIdentity.run_id = RUN
-        TaskIdentity.task_id = RUN
-        TaskIdentity.node_id = RUN
+        _introduce()
 
     def set_run(self, run: Any) -> None:
         """Nothing to do: there is one run."""
@@ -111,6 +108,16 @@ class LocalGrid(Grid):
             # an error reply, as a SuperNode would send it: a test here means something there
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(code=CLIENT_APP_RAISED, reason=reason), reply_to=message)
+
+
+def _introduce() -> None:
+    """Messages are stamped with who sends them; outside a task of Flower's nobody has said so."""
+    for name in ("run_id", "task_id", "node_id"):
+        try:
+            # within a task it is left alone: the app's own messages carry it
+            getattr(TaskIdentity, name)
+        except RuntimeError:
+            setattr(TaskIdentity, name, RUN)
 
 
 def _arrived(message: Message) -> Message:
