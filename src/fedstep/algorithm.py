@@ -28,7 +28,7 @@ from fedstep.corrections.base import Correction, Finished
 from fedstep.local.solver import LocalSolver
 from fedstep.messages import Broadcast, LocalRound, Reply, Server, Update
 from fedstep.server.codecs import Codec, Plain
-from fedstep.server.guards import Guard, Open
+from fedstep.server.guards import CheckedMessage, Guard, Open
 from fedstep.server.readouts import Last, Readout
 from fedstep.server.rules import ServerRule, Step
 from fedstep.server.weighting import Equal, Weighting
@@ -174,23 +174,16 @@ class Algorithm:
         """The same for blocks of clients that lie one behind the other in the reply."""
         # the weight is made here and not on the client, who could claim any
         weight = self.weighting(reply.samples)
-        if probe:
-            # gradients are not guarded: a limit for deltas says nothing about them
-            return Aggregate.of_blocks(blocks, reply.delta, reply.message, weight, reply.sane)
         shared = SharedState.of(sent.shared)
-        checked = self.guard.check(reply.delta, weight, shared.guard)
-        message = self.local.received(ClientMessage.of(reply.message), shared)
-        checked_message = self.guard.check_message(message.flat(), weight, shared.guard)
-        return Aggregate.of_blocks(
-            blocks,
-            checked.delta,
-            checked_message.message,
-            weight,
-            reply.sane,
-            clipped=checked.clipped,
-            tallies={**checked.tallies, **checked_message.tallies},
-            listed=checked.listed,
-        )
+        if probe:
+            checked = self.guard.check_gradient(reply.delta, weight, shared.guard)
+            checked_message = CheckedMessage(reply.message)
+        else:
+            checked = self.guard.check(reply.delta, weight, shared.guard)
+            message = self.local.received(ClientMessage.of(reply.message), shared).flat()
+            kinds = self.local.message_kinds()
+            checked_message = self.guard.check_message(message, kinds, weight, shared.guard)
+        return checked.summands(blocks, checked_message, weight, reply.sane)
 
     def probe(
         self,
@@ -229,8 +222,13 @@ class Algorithm:
         if agg.clients == 0:
             return server
         shared = SharedState.of(server.shared)
-        gathered = self.correction.gather(shared.correction, agg)
-        shared = replace(shared, correction={**shared.correction, **gathered})
+        settled = self.guard.settle_gradient(agg, shared.guard)
+        gathered = self.correction.gather(shared.correction, settled.aggregate)
+        shared = replace(
+            shared,
+            correction={**shared.correction, **gathered},
+            guard=settled.state,
+        )
         return replace(server, shared=shared.flat())
 
     @torch.no_grad()

@@ -61,5 +61,7 @@ def test_no_accident_costs_anything(kind, subject, count, tmp_path):
     found = outcome(kind, subject, count, tmp_path)
     print({**found, "bad": len(found["bad"])})
     assert found["bad"] == []
-    # deletions need no space: not every operation meets a full disk
-    assert found["harmed"] >= 0.7 * found["trials"]
+    # deletions need no space: not every operation meets a full disk. On a busy machine a worker has
+    # often ended before it is stopped
+    least = {"stops": 0.3}.get(kind, 0.7)
+    assert found["harmed"] >= least * found["trials"]

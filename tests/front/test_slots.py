@@ -24,7 +24,8 @@ from fedstep.server import (
     TopK,
     Weighting,
 )
-from fedstep.server.guards import Guard, NormLimit
+from fedstep.server.guards import Guard
+from fedstep.server.norm_limit import NormLimit
 from fedstep.spec import SLOTS, fillers, parts
 from fedstep.steps.fixed import Constant
 

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from fedstep import FunctionModel, InputError, build, zoo
 from fedstep.algorithm import Algorithm
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.vec import lift
 from fedstep.data.federation import Federation
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Sequential, Store, Task
 from fedstep.run.simulate import Simulation
-from fedstep.server.guards import NormLimit, Open
+from fedstep.server.guards import Open
+from fedstep.server.norm_limit import NormLimit
 
 ATTACKER = 17  # the number of its samples, which nobody else has
 METHODS = (
@@ -29,15 +31,26 @@ METHODS = (
 
 @dataclass(frozen=True)
 class Attacked(Algorithm):
-    """The algorithm with one client that multiplies its delta."""
+    """The algorithm with one client that multiplies its delta, or all that it sends besides."""
 
     factor: float = 1.0
+    message_factor: float = 1.0
 
     def reply(self, sent, memory, forward, batches, samples):
         done = super().reply(sent, memory, forward, batches, samples)
-        delta = done.reply.delta
-        wrong = torch.where(samples == ATTACKER, self.factor, 1.0).unsqueeze(-1)
-        return replace(done, reply=replace(done.reply, delta=delta * wrong))
+        return replace(done, reply=self.hostile(done.reply, self.factor))
+
+    def probe_reply(self, sent, memory, forward, batches, samples):
+        done = super().probe_reply(sent, memory, forward, batches, samples)
+        return replace(done, reply=self.hostile(done.reply, self.message_factor))
+
+    def hostile(self, reply, factor):
+        attacker = reply.samples == ATTACKER
+        delta = reply.delta * torch.where(attacker, factor, 1.0).unsqueeze(-1)
+        message = {}
+        for name, value in reply.message.items():
+            message[name] = value * lift(torch.where(attacker, self.message_factor, 1.0), value)
+        return replace(reply, delta=delta, message=message)
 
 
 def federation():
@@ -52,11 +65,12 @@ def federation():
     return Federation.of(clients), truth
 
 
-def error_after(spec, guard, factor=1.0, executor=None, rounds=15):
+def error_after(spec, guard, factor=1.0, executor=None, rounds=15, message_factor=1.0):
     """How far from the truth a run ends, and how many clients its guard shortened."""
     plain = build(spec)
     parts = {field.name: getattr(plain, field.name) for field in fields(Algorithm)}
-    attacked = replace(Attacked(**parts, factor=factor), guard=guard)
+    hostile = Attacked(**parts, factor=factor, message_factor=message_factor)
+    attacked = replace(hostile, guard=guard)
     data, truth = federation()
     model = FunctionModel(
         lambda x, batch: (batch.inputs @ x - batch.targets) ** 2 / 2,
@@ -141,6 +155,35 @@ def test_few_clients_are_left_alone():
     assert float(result.state["limit"]) == float("inf")
 
 
+def spread(total):
+    mean = total.delta / total.weight
+    return float(total.norm_sq / total.weight) / float(mean.square().sum())
+
+
+def test_a_round_with_a_shortened_delta_is_extrapolated_up_to_a_bound():
+    state = {"limit": torch.tensor(3.0, dtype=torch.float64)}
+    total = settled([1.0, -1.0, 1.0, -1.0, 1.0, 1e6], NormLimit(), state).aggregate
+    assert total.clipped == 1
+    assert spread(total) == pytest.approx(NormLimit().most_spread)
+
+
+def test_deltas_that_one_client_could_have_cancelled_are_not_extrapolated_beyond_it():
+    state = {"limit": torch.tensor(3.0, dtype=torch.float64)}
+    total = settled([1.0, -1.0, 1.0, -1.0, 1.0, -1.0001], NormLimit(), state).aggregate
+    assert total.clipped == 0
+    assert spread(total) == pytest.approx((6 / 2) ** 2)
+    # with one more of six the mean is long enough
+    plain = settled([1.0, -1.0, 1.0, -1.0, 1.0, 1.0], NormLimit(), state).aggregate
+    assert float(plain.norm_sq) == 6.0
+
+
+def test_the_longer_beyond_the_limit_the_less_is_left():
+    state = {"limit": torch.tensor(1.0, dtype=torch.float64)}
+    lengths = torch.tensor([1.0, 2.0, 10.0, 1e6], dtype=torch.float64).unsqueeze(-1)
+    left = NormLimit().check(lengths, torch.ones(4), state).delta.squeeze(-1)
+    assert left.tolist() == pytest.approx([1.0, 0.5, 0.1, 1e-6])
+
+
 def test_a_cohort_that_stands_still_does_not_forbid_the_next_to_move():
     state = {"limit": torch.tensor(3.0, dtype=torch.float64)}
     assert float(settled([0.0] * 6, NormLimit(), state).state["limit"]) == 3.0
@@ -159,7 +202,8 @@ def test_a_sum_that_overflows_leaves_the_model_where_it_is():
 
 
 @pytest.mark.parametrize(
-    ("setting", "bad"), [("factor", 1.0), ("factor", float("nan")), ("few", 2)]
+    ("setting", "bad"),
+    [("factor", 1.0), ("factor", float("nan")), ("few", 2), ("most_spread", 0.5)],
 )
 def test_wrong_settings_are_named(setting, bad):
     with pytest.raises(InputError, match=rf"NormLimit\({setting}="):

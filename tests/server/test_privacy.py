@@ -26,7 +26,7 @@ def summed(guard, deltas, state, message=None):
         weight = torch.tensor(1.0)
         checked = guard.check(delta, weight, state)
         said = {name: value[place] for name, value in (message or {}).items()}
-        spoken = guard.check_message(said, weight, state)
+        spoken = guard.check_message(said, {}, weight, state)
         one = Aggregate.of(
             checked.delta,
             spoken.message,

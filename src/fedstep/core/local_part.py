@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import without
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.vec import NewState, State, Vec
 
 
@@ -18,6 +19,7 @@ class LocalPart(ABC):  # noqa: B024 - abstract in kind: the slots' base classes 
         shared_init, sent     on the server: what there is at first, what of it goes down
         message               on the client: what goes up, beside the delta
         received, fold        on the server: one message within its bounds, then the sum of all
+        message_kinds         to the server's guard: what of it is not to be measured by its length
 
     Every method is the neutral element: a part that says nothing overrides nothing.
     """
@@ -42,6 +44,10 @@ class LocalPart(ABC):  # noqa: B024 - abstract in kind: the slots' base classes 
 
     def message(self, state: State) -> NewState:
         """What the client sends at the end of a round; the server sees the weighted sum."""
+        return {}
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        """Which values of the message a guard must not measure by their length."""
         return {}
 
     def received(

@@ -8,6 +8,7 @@ import torch
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.message_kinds import Bounded, MessageKind
 from fedstep.core.vec import NewState, State, Vec
 from fedstep.local.directions import Direction
 
@@ -73,6 +74,9 @@ class Conditioned(Direction):
 
     def message(self, state: State) -> NewState:
         return {"squares": _of_mean_1(state["squares"])}
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        return {"squares": Bounded()}
 
     def received(
         self,

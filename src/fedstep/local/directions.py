@@ -11,6 +11,7 @@ import torch
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.local_part import LocalPart
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.nested import join, part
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
@@ -173,6 +174,13 @@ class Chain(Direction):
         for i, each in enumerate(self.parts):
             messages[str(i)] = each.message(part(state, str(i)))
         return join(**messages)
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        kinds = {}
+        for i, each in enumerate(self.parts):
+            for name, kind in each.message_kinds().items():
+                kinds[f"{i}.{name}"] = kind.under(str(i))
+        return kinds
 
     def received(
         self,

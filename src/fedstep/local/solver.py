@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import ClientMessage, SharedState
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Batch, Context, LiveBatch
 from fedstep.core.vec import NewState, State, Vec, lift, scale
@@ -75,6 +76,15 @@ class LocalSolver(ABC):
             direction=self.direction.sent(shared.direction),
             move=self.move.sent(shared.move),
         )
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        """What of a client's message a guard must not measure by its length."""
+        parts = {"step": self.step, "direction": self.direction, "move": self.move}
+        kinds = {}
+        for owner, each in parts.items():
+            for name, kind in each.message_kinds().items():
+                kinds[f"{owner}.{name}"] = kind.under(owner)
+        return kinds
 
     def received(
         self,

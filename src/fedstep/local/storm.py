@@ -87,6 +87,18 @@ class Storm(Move):
             "known": known,
         }
 
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        # a mean of squares below 0 has no root, and one client is enough to make it so
+        return {
+            "m": message["m"],
+            "v": message["v"].clamp(min=0.0),
+            "known": message["known"].clamp(0.0, 1.0),
+        }
+
     def fold(
         self,
         shared: State,

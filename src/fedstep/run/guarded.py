@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
-from fedstep.server.guards import NormLimit, Open
+from fedstep.server.guards import Open
+from fedstep.server.norm_limit import NormLimit
 
 
 def usually_guarded(algorithm: Algorithm) -> Algorithm:

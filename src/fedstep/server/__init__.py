@@ -9,8 +9,9 @@ from fedstep.server.centres import (
     TrimmedMean,
 )
 from fedstep.server.codecs import Codec, ErrorFeedback, Plain, ScaledSign, TopK
-from fedstep.server.guards import Guard, NormLimit, Open
+from fedstep.server.guards import Guard, Open
 from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed, Sum
+from fedstep.server.norm_limit import NormLimit
 from fedstep.server.privacy import UserPrivacy
 from fedstep.server.program_variants import (
     FlowerAdam,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, sqrt
 from typing import ClassVar
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.seeds import generator
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 from fedstep.server.guards import Checked, CheckedMessage, Guard, GuardedSum
@@ -74,7 +76,14 @@ class UserPrivacy(Guard):
         tallies = {_within(DELTA): part.within, SPREAD: spread}
         return Checked(part.value, part.within < 0, tallies)
 
-    def check_message(self, message: State, weight: Tensor, state: State) -> CheckedMessage:
+    def check_message(
+        self,
+        message: State,
+        kinds: Mapping[str, MessageKind],
+        weight: Tensor,
+        state: State,
+    ) -> CheckedMessage:
+        # whatever a value means, one client changes its sum by no more than its length
         values = {}
         tallies = {}
         for name, value in message.items():

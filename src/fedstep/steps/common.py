@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, log
+from math import inf
 from typing import ClassVar
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.nested import join, part
 from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, Scalar, State, Vec, norm_sq
@@ -24,10 +25,10 @@ from fedstep.steps.resets import Fitted
 from fedstep.steps.rule import Outcome, Phi, StepRule
 from fedstep.steps.search import ZERO_GRADIENT, LineSearch
 from fedstep.steps.search_state import CommonState, where_chosen
+from fedstep.steps.step_claims import KINDS, bounded_claim
 from fedstep.steps.trial import ReferenceLine, SearchResult, SearchStart, Trial, aimed
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
-LEAST_SHARE = 1e4  # of the common step: what a client may report at the least is T / LEAST_SHARE
 TRIALS = 20  # at most; a refused one shortens the step by a factor of 0.1 to 0.9
 
 
@@ -191,20 +192,17 @@ class CommonStep(StepRule):
             overshoot=self.overshoot.message(end.path),
         )
 
+    def message_kinds(self) -> dict[str, MessageKind]:
+        return dict(KINDS)
+
     def received(
         self,
         message: State,
         shared: State,
     ) -> State:
-        # an honest client may need a far shorter step than T, but one claim must not stop everybody
-        common = shared["common"]
-        edge = torch.where(common > 0, common, 1.0).log()
-        bounded = message["log"].clamp(edge - log(LEAST_SHARE), edge + log(self.grow))
-        return join(
-            log=torch.where(common > 0, bounded, message["log"]),
-            counted=message["counted"].clamp(0.0, 1.0),
-            overshoot=self.overshoot.received(part(message, "overshoot")),
-        )
+        overshoot = self.overshoot.received(part(message, "overshoot"))
+        claim = bounded_claim(message, shared["common"], self.grow)
+        return join(**claim, overshoot=overshoot)
 
     def fold(
         self,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.message_kinds import Logarithm, MessageKind
 from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, Scalar, State, Vec
 from fedstep.steps.cadence import Always, Cadence
@@ -155,6 +156,9 @@ class LineSearch(StepRule):
         if not self.share:
             return {}
         return {"log": state["step"].log()}
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        return {"log": Logarithm()}
 
     def fold(
         self,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedstep.algorithm import Broadcast, Update
 from fedstep.core.aggregate import Aggregate
+from fedstep.core.message_kinds import MessageKind
 from fedstep.core.vec import Scalar, State, Vec
 from fedstep.execute.base import Executor
 from fedstep.execute.sequential import Sequential
@@ -88,6 +89,16 @@ class Watched(StepRule):
 
     def message(self, state: State) -> dict[str, Tensor]:
         return self.rule.message(state)
+
+    def message_kinds(self) -> dict[str, MessageKind]:
+        return self.rule.message_kinds()
+
+    def received(
+        self,
+        message: State,
+        shared: State,
+    ) -> State:
+        return self.rule.received(message, shared)
 
     def fold(
         self,
