@@ -171,6 +171,8 @@ def table(methods: tuple[str, ...], attacks: dict[str, Attack], scores: dict[Cel
             each = {}
             for attack in attacks:
                 each[attack] = [scores.get(Cell(method, guard, attack, seed)) for seed in SEEDS]
+            if not any(score is not None for values in each.values() for score in values):
+                continue  # nothing of the row was run
             shown = [", ".join(map(_shown, values)) for values in each.values()]
             print(f"| `{method}` | {guard} |", " | ".join(shown), "|", _cost(each), "|")
 
