@@ -210,20 +210,18 @@ class Clock:
         return (self.wall[-1] - self.wall[1]) / rounds, (self.cpu[-1] - self.cpu[1]) / rounds
 
 
-def measure(engines: dict[str, Callable[[int, int, Clock], None]], options) -> list[dict]:
-    rows = []
+def measure(engines: dict[str, Callable[[int, int, Clock], None]], options) -> Iterator[dict]:
     for repetition in range(options.repetitions):
         for per_round in options.cohorts:
             for name, engine in engines.items():
                 clock = Clock()
                 engine(per_round, options.rounds, clock)
                 wall, cpu = clock.costs()
-                row = {"engine": name, "clients": per_round, "wall": wall, "cpu": cpu}
-                rows.append({**row, "repetition": repetition})
                 print(
                     f"{name:12} {per_round:5} clients: {wall:8.3f} s, CPU {cpu:8.3f} s", flush=True
                 )
-    return rows
+                row = {"engine": name, "clients": per_round, "wall": wall, "cpu": cpu}
+                yield {**row, "repetition": repetition}
 
 
 def executed(executor: Executor) -> Callable[[int, int, Clock], None]:
@@ -300,10 +298,13 @@ def engines_of(names: list[str]) -> dict[str, Callable[[int, int, Clock], None]]
 
 
 def finish_overhead(options, engines: dict[str, Callable[[int, int, Clock], None]]) -> None:
+    rows = []
     with Peak(all_mb, every=5.0) as peak:
-        rows = measure(engines, options)
-    text = table(rows) + f"\nAll processes together had {peak.most:.0f} MB at most.\n"
-    save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, text)
+        # kept after every measurement: the largest ones take long
+        for row in measure(engines, options):
+            rows.append(row)
+            text = table(rows) + f"\nAll processes together had {peak.most:.0f} MB at most.\n"
+            save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, text)
 
 
 def table(rows: list[dict]) -> str:
