@@ -43,12 +43,14 @@ def pace_client(
     w, last, guess = w_t.copy(), 0.0, 0.0
     promised, bent, squares = 0.0, 0.0, np.zeros(DIM)
     since, searched = 0, 0.0
-    ahead, usual, way = 0.0, 0.0, 0.0
+    ahead, behind, first = 0.0, 0.0, np.zeros(DIM)
     for k, (a, y) in enumerate(p.local_batches(i)):
         g = p.gradient(w, a, y)
-        if k > 0 and k % EVERY == 0:
+        if k == 0:
+            first = g
+        elif k % EVERY == 0:
             ahead += g @ (w - w_t)
-            usual += way / k
+            behind -= first @ (w - w_t)
         d = -g / (np.sqrt(scale) + TAU)
         squares += g**2
         if last == 0:
@@ -58,7 +60,6 @@ def pace_client(
         since += 1
         if T and since < RAREST and -(g @ d) <= STEEPER * searched:
             w = w + s * eta * d  # untested
-            way += -(g @ d) * s * eta
             continue
         since, searched = 0, -(g @ d)
         eta, quotient = accepted_step(p, w, d, a, y, eta)
@@ -73,8 +74,7 @@ def pace_client(
         bent += -(g @ d) / limit
         last = eta
         w = w + s * eta * d
-        way += -(g @ d) * s * eta
-    overshoot = min(max(ahead / usual, -1.0), 1.0) if usual else None
+    overshoot = min(max(ahead / behind, -1.0), 1.0) if behind > 0 else None
     return w, log(promised / bent) if T else guess, squares / np.mean(squares), overshoot
 
 

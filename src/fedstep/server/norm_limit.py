@@ -34,7 +34,8 @@ class NormLimit(Guard):
 
     The median comes from a histogram of the norms' logarithms: counts alone, which form a sum, so
     that no single norm need be known (after Andrew et al., 2021, who follow a quantile by counts).
-    It has no setting in units of the problem. A cohort without outliers keeps its bits.
+    It has no setting in units of the problem. A cohort without outliers keeps its bits, unless a
+    method that extrapolates would go beyond the bound of the spread.
 
     The first round has no median before it. Its sums are kept twice, as they are and with all
     vectors at length 1; if somebody turns out to be an outlier, every client goes the median's

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -75,7 +74,6 @@ class CommonStep(StepRule):
     pace: Pace = Pace()
     cadence: Cadence = Steeper()
     overshoot: Overshoot = Overshoot()
-    intrinsic: ClassVar[bool] = True
     withheld = frozenset({"pace.log", "pace.gain", "pace.mean"})
 
     def __post_init__(self) -> None:
@@ -142,7 +140,7 @@ class CommonStep(StepRule):
         state: State,
     ) -> tuple[Outcome, NewState]:
         before = CommonState.of(state)
-        path = self.overshoot.seen(phi, x, g, before.path)
+        path = self.overshoot.seen(x, g, before.path)
         slope = phi.slope(g, d)
         begin = self._begin(phi, f, slope, before)
         longest = self._longest(phi, d, before)
@@ -174,7 +172,7 @@ class CommonStep(StepRule):
             failed=~still & ~untested & ~accepted,
         )
         kept = where_chosen(searching, self.cadence.after(taken, cadence), cadence)
-        path = self.overshoot.moved(outcome.step, slope, path)
+        path = self.overshoot.moved(outcome.step, path)
         after = self._after(before, loop, trial, accepted)
         return outcome, replace(after, cadence=kept, path=path).flat()
 

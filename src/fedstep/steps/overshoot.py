@@ -8,8 +8,7 @@ import torch
 
 from fedstep.core.errors import InputError
 from fedstep.core.nested import NestedState
-from fedstep.core.vec import NewState, Scalar, State, Vec
-from fedstep.steps.rule import Phi
+from fedstep.core.vec import NewState, Scalar, State, Vec, dot, lift
 
 
 @dataclass(frozen=True)
@@ -17,25 +16,24 @@ class PathState(NestedState):
     """What a client knows of its way through the round."""
 
     start: Vec  # where the round began
+    first: Vec  # the gradient there
     steps: Scalar  # how many were taken
-    promised: Scalar  # sum over them of eta |<g, d>|
     ahead: Scalar  # sum over the measurements of <g, x - start>
-    usual: Scalar  # sum over the measurements of promised / steps
+    behind: Scalar  # sum over the measurements of -<first, x - start>
 
 
 @dataclass(frozen=True)
 class Overshoot:
     """The slope of the loss along a client's way, measured after every `every`-th step.
 
-        o = sum_k <g_k, x_k - x_0> / sum_k (E_k / k);  E_k = sum_{j < k} eta_j |<g_j, d_j>|
+        o = sum_k <g_k, x_k - x_0> / sum_k -<g_0, x_k - x_0>,  k = every, 2 every, ...
 
-    o lies in [-1, 1]. Below 0 the loss still falls the way that the client has gone. Above 0 it
-    rises: the client has walked past the lowest point, or has diffused up the walls of a valley.
-    g_k is the gradient of the next batch, so the noise of the batches that made the way is not in
-    it, and that noise is just what a search on one batch cannot see. Where a step is mere noise,
-    E_k / k is what one step promises and k <g, d> what the way owes: o is the share of a promise
-    that was not kept. On a parabola without noise, steps near the edge swing around the minimum,
-    and after four of them nothing is left of it.
+    The slope at the end of the way, as a share of the slope at its beginning; o lies in [-1, 1].
+    Below 0 the loss still falls the way that the client has gone. Above 0 it rises: the client has
+    walked past the lowest point, or has diffused up the walls of a valley. g_k is the gradient of
+    the next batch, so the noise of the batches that made the way is not in it, and that noise is
+    just what a search on one batch cannot see. On a parabola without noise, steps near the edge
+    swing around the minimum, and after four of them nothing is left of it.
     """
 
     every: int = 4
@@ -49,53 +47,44 @@ class Overshoot:
         zero = x.new_zeros(x.shape[:-1])
         return PathState(
             start=x,
+            first=torch.zeros_like(x),
             steps=zero,
-            promised=zero,
             ahead=zero,
-            usual=zero,
+            behind=zero,
         ).flat()
 
     def seen(
         self,
-        phi: Phi,
         x: Vec,
         g: Vec,
         state: State,
     ) -> NewState:
         """The state with what the gradient g at x says of the way to x."""
         path = PathState.of(state)
-        due = (path.steps > 0) & (path.steps % self.every == 0)
-        if not bool(due.any()):
-            return dict(state)
-        slope = phi.slope(g, x - path.start)
-        due = due & torch.isfinite(slope)
-        step = path.promised / torch.where(due, path.steps, 1.0)
-        return {
-            **state,
-            "ahead": path.ahead + torch.where(due, slope, 0.0),
-            "usual": path.usual + torch.where(due, step, 0.0),
-        }
+        begins = path.steps == 0
+        due = ~begins & (path.steps % self.every == 0)
+        after = dict(state)
+        if bool(begins.any()):
+            after["first"] = torch.where(lift(begins, g), g, path.first)
+        if bool(due.any()):
+            way = x - path.start
+            ahead = dot(g, way)
+            behind = -dot(path.first, way)
+            due = due & torch.isfinite(ahead) & torch.isfinite(behind)
+            after["ahead"] = path.ahead + torch.where(due, ahead, 0.0)
+            after["behind"] = path.behind + torch.where(due, behind, 0.0)
+        return after
 
-    def moved(
-        self,
-        step: Scalar,
-        slope: Scalar,
-        state: State,
-    ) -> NewState:
+    def moved(self, step: Scalar, state: State) -> NewState:
         """The state after a step, 0 where none was taken."""
-        path = PathState.of(state)
-        took = step > 0
-        return {
-            **state,
-            "steps": path.steps + took,
-            "promised": path.promised + torch.where(took, step * slope.abs(), 0.0),
-        }
+        return {**state, "steps": state["steps"] + (step > 0)}
 
     def message(self, state: State) -> NewState:
         """What a client reports: o, and whether it has measured it."""
         path = PathState.of(state)
-        measured = path.usual > 0
-        share = path.ahead / torch.where(measured, path.usual, 1.0)
+        # a first batch that points the other way is no measure
+        measured = path.behind > 0
+        share = path.ahead / torch.where(measured, path.behind, 1.0)
         return {
             "share": torch.where(measured, share.clamp(-1.0, 1.0), 0.0),
             "measured": measured.to(share.dtype),

@@ -37,7 +37,7 @@ def fedpace(
     The curvature is that of parabolas through accepted trials, 2 (1 - aim) steps of which reach T;
     one step in eight is tried, and those where the loss is steep. p is divided by its mean. o_t is
     the slope of the loss along the clients' ways, at their ends and on batches that had no part in
-    them, as a share of what a step promises. A D_t that is more than three times as long as they
+    them, as a share of the slope at their beginnings. A D_t that is more than three times as long as they
     usually are counts as three times. A mean of the x_t, whose weights grow as t^average, is
     evaluated and shipped. Nothing has a unit, so nothing has to be set. Twice the numbers of fedavg each way.
     Paper: none; a composition of this library (docs/pace.md has what was tried and what failed).
