@@ -40,8 +40,8 @@ def test_default_call_trains_without_a_learning_rate():
     first = result.rows[0]
     assert first.forwards > first.backwards == 5 * 20
     numbers = 4 * 8 + 8 + 8 * 3 + 3
-    # fedpace: the model and the scales each way; two numbers of the step up, four down
-    assert first.bytes_up == 5 * 4 * (2 * numbers + 2)
+    # fedpace: the model and the scales each way; four numbers of the step up, four down
+    assert first.bytes_up == 5 * 4 * (2 * numbers + 4)
     assert first.bytes_down == 5 * 4 * (2 * numbers + 4)
     assert first.trials >= 1
     assert first.steps[0] <= first.steps[2] <= first.steps[4]

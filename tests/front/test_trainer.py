@@ -29,6 +29,7 @@ def net():
 
 
 TEST = clients(1, 30, seed=2)[0]
+BLANK = (0 * TEST[0], TEST[1])
 
 
 def train(rounds=4, data=None, algorithm="fedsls", **options):
@@ -389,7 +390,8 @@ CASES = {
         r"is chance \(0.500\): check that inputs and labels belong together",
     ),
     "nothing that is learnt": (
-        dict(data=wrong(clients(), lambda x, y: (0 * x, y)), test=TEST, rounds=6),
+        # whatever the biases do, the model says the same for all: about half of it is right
+        dict(data=wrong(clients(), lambda x, y: (0 * x, y)), test=BLANK, rounds=6),
         "the loss is flat|is chance",
     ),
     "steps that move nothing": (
