@@ -27,7 +27,7 @@ from fedstep.server.rules import Step
 from fedstep.steps.common import CommonStep
 from fedstep.steps.pace import Pace
 
-KEPT = torch.tensor(0.0)  # the overshoot of clients that keep what a step promises
+KEPT = torch.tensor(0.0)  # the overshoot of clients that end where the loss is level
 
 
 def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor]:
