@@ -18,9 +18,10 @@ from fedstep.models.layers import is_linear
 from fedstep.models.losses import per_sample
 from fedstep.optim import Armijo
 from fedstep.run.evaluate import evaluate
+from fedstep.study.kept import finished, folder_of
 from fedstep.study.plan import Job, Setting
 from fedstep.study.study_file import read_study
-from fedstep.study.work import finished, folder_of, work
+from fedstep.study.work import work
 
 
 def clients(sizes=(12, 7, 30, 9), classes=3):

@@ -445,7 +445,7 @@ def test_bytes_of_pictures_are_no_columns_of_other_scales():
 def test_the_committed_runs_would_have_said_nothing():
     from pathlib import Path
 
-    from fedstep.analysis.packed import unpack
+    from fedstep.run.packed import unpack
     from fedstep.run.record import RoundReport
     from fedstep.training.early import Chance, outcome_lines, search_lines
 

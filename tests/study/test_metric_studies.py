@@ -16,10 +16,10 @@ from fedstep.core.errors import InputError
 from fedstep.report.verdict import verdict
 from fedstep.run.columns import ACCURACY, MetricInfo
 from fedstep.run.journal import Journal
+from fedstep.study.kept import KeptRuns, folder_of
 from fedstep.study.plan import Job, Setting
 from fedstep.study.study_file import read_study
 from fedstep.study.tune import best_choice, tune
-from fedstep.study.work import folder_of
 
 ERROR = MetricInfo("mean_squared_error", higher_is_better=False)
 STUDY = """
@@ -129,7 +129,7 @@ def test_metrics_of_a_study_are_measured_and_the_first_one_is_tuned_by(tmp_path)
     assert row["perplexity"] > 1
     assert row["last_perplexity"] == row["perplexity"]
     assert "accuracy" in row
-    assert best_choice(study, study.methods[0], tmp_path / "home") == choices["FedAvg"]
+    assert best_choice(study, study.methods[0], KeptRuns.of(tmp_path / "home")) == choices["FedAvg"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from fedstep.analysis.profile import method_profiles
 from fedstep.execute.profiler import Kind
 from fedstep.run.profile import profile_of
+from fedstep.study.kept import folder_of
 from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
-from fedstep.study.work import folder_of
 
 
 def job(method: str, model: str = "mlp(inputs=40, hidden=8, classes=10)") -> Job:

@@ -9,9 +9,9 @@ import shutil
 import homes
 import pytest
 
-from fedstep.analysis.packed import unpack
 from fedstep.analysis.results import load_results, pack
 from fedstep.core.errors import InputError
+from fedstep.run.packed import unpack
 
 
 def test_load_gives_every_method_by_seed_with_its_choice(tmp_path):

@@ -22,11 +22,12 @@ from fedstep.data.parts import partition_hash
 from fedstep.run import checkpoint
 from fedstep.run.folder import read_run
 from fedstep.run.journal import Journal
+from fedstep.study.kept import finished, folder_of
 from fedstep.study.plan import Job, Setting
 from fedstep.study.pool import run_all
 from fedstep.study.study_file import read_study
 from fedstep.study.tune import tune
-from fedstep.study.work import finished, folder_of, work
+from fedstep.study.work import work
 
 STUDY = """
 title = "A small study"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.packed import all_columns
 from fedstep.analysis.results import Group, Results
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
 from fedstep.run.history import Run
+from fedstep.run.packed import all_columns
 
 # the quantiles of a round's steps, in the order in which a row holds them
 STEPS = ("step_min", "step_q1", "step_median", "step_q3", "step_max")

@@ -8,13 +8,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis.packed import PACKED, pack_runs, unpack
 from fedstep.core.errors import InputError
 from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
 from fedstep.run.folder import SPEC, StoredRun, read_run
 from fedstep.run.history import Run
 from fedstep.run.listed import read_listed
+from fedstep.run.packed import pack_runs
 from fedstep.study.choices import Choice, read_choices
+from fedstep.study.kept import KeptRuns
 from fedstep.study.plan import Job, Method, Setting, Study
 from fedstep.study.study_file import parse_study
 from fedstep.study.typed import typed
@@ -108,15 +109,15 @@ def load_results(home: Path) -> Results:
 
 
 def pack(home: Path, path: Path) -> Path:
-    """Write every finished run of the study into one compact file.
+    """Write every finished run of the study into one compact file, those that tune among them.
 
-    study.toml, scale.txt and tuning.json belong beside the file.
+    study.toml, scale.txt and tuning.json belong beside the file: with them `fedstep run` goes on.
     """
     if is_single_run(home):
         raise InputError(f"{home}: one run, not a study; export it with --csv or --parquet")
     study = _study(home)
     choices = _choices(study, home)
-    runs = _stored_runs(home, _jobs(study, choices))
+    runs = _stored_runs(home, [*_jobs(study, choices), *_trials(study)])
     finished = {}
     for run in runs:
         # a run that goes on would be frozen in the file where it stands
@@ -193,29 +194,27 @@ def _jobs(study: Study, choices: Mapping[str, Choice]) -> list[tuple[str, Job]]:
     return labelled
 
 
+def _trials(study: Study) -> list[tuple[str, Job]]:
+    """Every grid point by label, also of methods whose tuning is not finished."""
+    labelled = []
+    for method in study.methods:
+        if method.grid:
+            labelled += [(method.label, job) for job in study.trials(method)]
+    return labelled
+
+
 def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledRun]:
-    packed: Mapping[str, StoredRun] = {}
-    if (home / PACKED).exists():
-        packed = unpack(home / PACKED)
+    kept = KeptRuns.of(home)
     runs = []
     for label, job in jobs:
-        # a folder of the run itself knows more than the rounded numbers of the compact file
-        stored = _stored_run(home, job, packed)
+        stored = kept.read(job)
         # results of before there was a guard: their files do not say that they have none
         if stored is None and job.setting.guard:
             unguarded = replace(job, setting=replace(job.setting, guard=False))
-            stored = _stored_run(home, unguarded, packed)
+            stored = kept.read(unguarded)
         if stored is not None:
             runs.append(_LabelledRun(label, job, stored))
     return runs
-
-
-def _stored_run(
-    home: Path,
-    job: Job,
-    packed: Mapping[str, StoredRun],
-) -> StoredRun | None:
-    return read_run(home / "runs" / job.digest) or packed.get(job.digest)
 
 
 def is_single_run(home: Path) -> bool:

@@ -44,6 +44,13 @@ def register(commands: Any) -> None:
         add_json(command)
         add_workers(command)
         command.add_argument(
+            "--only",
+            action="append",
+            default=[],
+            metavar="LABEL",
+            help="this method of the study alone (may be given several times; default: all)",
+        )
+        command.add_argument(
             "--ray",
             nargs="?",
             const="local",
@@ -88,12 +95,14 @@ def run_study(options: argparse.Namespace) -> None:
         options.workers,
         options.profile,
         options.ray,
+        options.only,
     )
     # after the runs: the data are in the cache by then
     note_labels(study, home, options.data)
     profiles = None
     if options.profile:
-        labels = [method.label for method in study.methods] * len(study.seeds)
+        methods = study.only(options.only).methods
+        labels = [method.label for method in methods] * len(study.seeds)
         profiles = method_profiles(jobs, labels, home)
     if options.json:
         print_json({"results": str(home), "profiles": [asdict(p) for p in profiles or ()]})
@@ -129,7 +138,14 @@ def tune_study(options: argparse.Namespace) -> None:
     from fedstep.study.tune import tune
 
     study, home = _open(options)
-    choices = tune(study, home, options.data, options.workers, options.ray)
+    choices = tune(
+        study,
+        home,
+        options.data,
+        options.workers,
+        options.ray,
+        options.only,
+    )
     if options.json:
         print_json([asdict(choice) for choice in choices.values()])
         return
@@ -197,6 +213,8 @@ def _open(options: argparse.Namespace) -> tuple[Study, Path]:
 
     path = find_study(options.study)
     study = read_study(path, options.scale)
+    # a misspelt label is found before anything is written
+    study.only(options.only)
     home = options.out or default_home(study)
     open_home(study, home, path.read_bytes())
     return study, home

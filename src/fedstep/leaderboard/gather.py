@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedstep.analysis.packed import PACKED_DIGITS
 from fedstep.core.errors import InputError
 from fedstep.leaderboard.match import Match
 from fedstep.leaderboard.outcome import MatchOutcome, SeedOutcome, Spending, TuningOutcome
 from fedstep.run.columns import MetricInfo, metric_infos
 from fedstep.run.folder import MODEL, StoredRun, read_mark, read_run
 from fedstep.run.history import Run
+from fedstep.run.packed import PACKED_DIGITS
 from fedstep.study.choices import Choice, read_choices
+from fedstep.study.kept import folder_of
 from fedstep.study.plan import Job
-from fedstep.study.work import folder_of
 
 UNKNOWN = "unknown"
 

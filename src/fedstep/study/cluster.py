@@ -14,9 +14,10 @@ from fedstep.core.errors import InputError
 from fedstep.execute.ray import Ray
 from fedstep.execute.ray_session import RaySession, ray
 from fedstep.study.board import RunsBoard
+from fedstep.study.kept import folder_of
 from fedstep.study.plan import Job
 from fedstep.study.pool import PendingRun, PendingRuns, show_finished
-from fedstep.study.work import folder_of, work
+from fedstep.study.work import work
 
 LOOK = 1.0  # seconds between two looks at how far the runs are
 # seconds that a retried run waits for the lock of the one before it, which may still be dying

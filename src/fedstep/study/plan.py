@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from math import prod
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fedstep.core.errors import InputError, brief
+from fedstep.core.errors import InputError, brief, unknown
 
 # What a file may hold. The descriptions are what a message tells to give.
 Text = Annotated[str, Meta(max_length=100_000, description="a text in quotes")]
@@ -158,6 +158,17 @@ class Study:
     tuning: Tuning = Tuning()
     text: str = ""  # a paragraph for the report
     scale: str = "paper"  # which table of overrides was read
+
+    def only(self, labels: Sequence[str]) -> Study:
+        """The same study of these methods alone, in the order of the file; none given: all."""
+        if not labels:
+            return self
+        known = [method.label for method in self.methods]
+        for label in labels:
+            if label not in known:
+                raise InputError(unknown("method", label, known))
+        chosen = tuple(method for method in self.methods if method.label in labels)
+        return replace(self, methods=chosen)
 
     def runs(self, specs: Mapping[str, str]) -> list[Job]:
         """Every run, given each method's spec after tuning."""

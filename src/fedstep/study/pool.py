@@ -15,8 +15,9 @@ from fedstep.core.errors import InputError
 from fedstep.execute.children import GRACE, end_processes, end_with_parent
 from fedstep.run.driver import remove_leftovers
 from fedstep.study.board import RunsBoard
+from fedstep.study.kept import KeptRuns, finished, folder_of
 from fedstep.study.plan import Job
-from fedstep.study.work import finished, folder_of, work
+from fedstep.study.work import work
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,14 @@ def _unfinished(
     labels: Sequence[str],
     home: Path,
 ) -> tuple[PendingRun, ...]:
+    kept = KeptRuns.of(home)
     pending: dict[str, PendingRun] = {}
     for job, label in zip(jobs, labels, strict=True):
         if finished(job, home):
             # a crash may have come between the finished mark and the end of the run
             remove_leftovers(folder_of(job, home))
         # by digest: two methods may come to the same spec after tuning
-        elif job.digest not in pending:
+        elif job.digest not in pending and job.digest not in kept.packed:
             pending[job.digest] = PendingRun(job, label)
     return tuple(pending.values())
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from fedstep.core.errors import InputError
 from fedstep.run.columns import VALIDATION, metric_infos
 from fedstep.run.files import json_bytes
-from fedstep.run.folder import read_run
 from fedstep.run.history import Run
 from fedstep.run.listed import write_listed
-from fedstep.study.choices import Choice
+from fedstep.study.choices import Choice, read_choices
+from fedstep.study.kept import KeptRuns, folder_of
 from fedstep.study.plan import Job, Method, Study
 from fedstep.study.pool import run_all
-from fedstep.study.work import folder_of
 
 
 def tune(
@@ -24,8 +24,11 @@ def tune(
     data: Path | None,
     workers: int = 1,
     ray: str | None = None,
+    only: Sequence[str] = (),
 ) -> dict[str, Choice]:
     """Run every grid point that is missing and choose; methods without a grid cost nothing.
+
+    only: the labels of the methods to tune; what was chosen for the others before is kept.
 
     The choice is made on the first metric, of a seed that the study does not use: on clients that
     are set aside where `tuning.clients` says so, else on test data, which favours the tuned methods.
@@ -37,27 +40,51 @@ def tune(
     jobs: list[Job] = []
     labels: list[str] = []
     # all grid points in one pool: no worker waits for the last one of a method
-    for method in study.methods:
+    methods = study.only(only).methods
+    for method in methods:
         if method.grid:
             trials = study.trials(method)
             jobs += trials
             labels += [f"tuning {method.label}"] * len(trials)
     run_all(jobs, labels, home, data, workers, ray=ray)
-    choices = {method.label: best_choice(study, method, home) for method in study.methods}
-    rows = [asdict(choice) for choice in choices.values()]
+    kept = KeptRuns.of(home)
+    choices = {method.label: best_choice(study, method, kept) for method in methods}
+    written = {**_earlier(study, home, only), **choices}
+    rows = [asdict(written[m.label]) for m in study.methods if m.label in written]
     write_listed(home / "tuning.json", json_bytes(rows))
     return choices
+
+
+def _earlier(study: Study, home: Path, only: Sequence[str]) -> dict[str, Choice]:
+    """What was chosen before for methods that are left alone now."""
+    if not only or not (home / "tuning.json").exists():
+        return {}
+    before = read_choices(home)
+    choices = {}
+    for method in study.methods:
+        choice = before.get(method.label)
+        # of a method that was changed since nothing is chosen
+        if method.label not in only and choice is not None and _chosen_from(choice, method):
+            choices[method.label] = choice
+    return choices
+
+
+def _chosen_from(choice: Choice, method: Method) -> bool:
+    """Whether a choice was made from the grid that the method has."""
+    if not method.grid:
+        return choice.spec == method.spec
+    return set(choice.scores) == set(method.candidates())
 
 
 def best_choice(
     study: Study,
     method: Method,
-    home: Path,
+    kept: KeptRuns,
 ) -> Choice:
     """The best grid point by the mean of the first metric over the last tenth of its rounds."""
     if not method.grid:
         return Choice(method.label, method.spec, 0, {})
-    trials = {job.method: _trial(job, home) for job in study.trials(method)}
+    trials = {job.method: _trial(job, kept) for job in study.trials(method)}
     chosen_by = ""
     if study.tuning.clients is not None:
         chosen_by = VALIDATION
@@ -83,10 +110,11 @@ def best_choice(
     )
 
 
-def _trial(job: Job, home: Path) -> Run:
-    stored = read_run(folder_of(job, home))
+def _trial(job: Job, kept: KeptRuns) -> Run:
+    stored = kept.read(job)
     if stored is None:
-        raise InputError(f"{folder_of(job, home)}: a grid point that was not run; tune again")
+        folder = folder_of(job, kept.home)
+        raise InputError(f"{folder}: a grid point that was not run; tune again")
     return Run(job.method, stored.rows, metric_infos(stored.spec))
 
 

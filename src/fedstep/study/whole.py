@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedstep.run.listed import write_listed
@@ -26,12 +27,14 @@ def run_whole(
     workers: int = 1,
     profile: bool = False,
     ray: str | None = None,
+    only: Sequence[str] = (),
 ) -> list[Job]:
     """Tune what has a grid, then do every run that is missing; returns the runs.
 
-    They come seed by seed, the methods in their order.
+    They come seed by seed, the methods in their order. only: labels of methods; none: all.
     """
-    choices = tune(study, home, data, workers, ray)
+    choices = tune(study, home, data, workers, ray, only)
+    study = study.only(only)
     specs = {label: choice.spec for label, choice in choices.items()}
     jobs = study.runs(specs)
     labels = [method.label for method in study.methods] * len(study.seeds)

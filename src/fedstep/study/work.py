@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Server
-from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.partition import partitioner
@@ -26,7 +25,6 @@ from fedstep.models.text import named_model
 from fedstep.run.cpu import cpu_kind
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
-from fedstep.run.folder import check_finished
 from fedstep.run.guarded import usually_guarded
 from fedstep.run.identity import tensors_digest
 from fedstep.run.metrics import Metric, metrics_of
@@ -36,28 +34,13 @@ from fedstep.run.simulate import Simulation
 from fedstep.server.weighting import BySamples, Equal, Weighting
 from fedstep.spec import build
 from fedstep.study.dealt import dealt_task_of
+from fedstep.study.kept import folder_of
 from fedstep.study.plan import Job, Setting, Study
 
 WEIGHTING: dict[str, Weighting] = {"equal": Equal(), "samples": BySamples()}
 
 Watch = Callable[[RoundReport], None]
 Spread = Callable[[Local], Executor]  # who does the work that an executor alone would do
-
-
-def folder_of(run: Job, home: Path) -> Path:
-    """Where a run's files are."""
-    return home / "runs" / run.digest
-
-
-def finished(run: Job, home: Path) -> bool:
-    """Whether there is nothing left to do; a finished run that was damaged since is to be done
-    again.
-    """
-    try:
-        return check_finished(folder_of(run, home), run.setting.rounds)
-    except InputError:
-        # damaged: `work` will say so, and do it again
-        return False
 
 
 def prepare(study: Study) -> None:

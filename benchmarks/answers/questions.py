@@ -1,0 +1,146 @@
+"""What is varied in the answers of docs/evidence.md: one thing at a time, on digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from problems import Problem, Samples, digits, network
+from torch import Tensor, nn
+from torch.nn import functional
+
+# 8 x 8 pixels, one hidden layer, skewed labels: a run takes seconds
+BASE = Problem("base", digits(), widths=(64,), rounds=40)
+STEPS = (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0)
+IID = 100.0  # where the axis of the Dirichlet parameter ends: clients with equal shares
+
+FEDPACE = "fedpace"
+FEDSLS = "fedsls"
+FEDADAM = "fedadam(step={step:g}, server_step={server_step:g}, tau=0.001)"
+FEDAVG = "fedavg(step={step:g})"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A task of a question and its place on the axis."""
+
+    at: float
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something that is varied."""
+
+    name: str
+    axis: str
+    points: tuple[Point, ...]
+    note: str = ""
+
+
+def _points(values: dict[float, Problem]) -> tuple[Point, ...]:
+    return tuple(Point(at, problem) for at, problem in values.items())
+
+
+def _heterogeneity() -> Question:
+    points = {alpha: replace(BASE, alpha=alpha) for alpha in (0.03, 0.1, 0.3, 1.0)}
+    points[IID] = replace(BASE, alpha=None)
+    return Question("heterogeneity", "Dirichlet parameter (100: i.i.d.)", _points(points))
+
+
+def _participation() -> Question:
+    many = replace(BASE, clients=100)
+    points = {float(share): replace(many, per_round=share) for share in (1, 5, 20, 100)}
+    return Question("participation", "clients in a round, % of 100", _points(points))
+
+
+def _local_steps() -> Question:
+    points = {float(steps): replace(BASE, steps=steps) for steps in (1, 5, 20, 100)}
+    return Question("local steps", "local steps", _points(points))
+
+
+def _batch() -> Question:
+    points = {float(batch): replace(BASE, batch=batch) for batch in (1, 2, 8, 32, 128)}
+    return Question("batch", "samples of a batch", _points(points))
+
+
+def _scale() -> Question:
+    scales = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+    points = {scale: replace(BASE, samples=digits(scale)) for scale in scales}
+    return Question("scale", "factor on all inputs", _points(points))
+
+
+SWEEPS = (_heterogeneity(), _participation(), _local_steps(), _batch(), _scale())
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting of a method, and the values that it is given: `centre` times every factor."""
+
+    name: str
+    spec: Callable[[float], str]
+    centre: float
+
+
+FACTORS = tuple(10 ** (k / 2) for k in range(-4, 5))  # 0.01 to 100
+
+
+def _first_step(first: float) -> str:
+    step = f"CommonStep(first={first:.4g}, pace=Pace(), overshoot=Overshoot())"
+    return f"fedpace(step={step})"
+
+
+def knobs(step: float, adam_step: float, server_step: float) -> tuple[Knob, ...]:
+    """Every setting around the best value that the base task has for it, or its default."""
+    return (
+        Knob("FedAvg: step", lambda v: f"fedavg(step={v:.4g})", step),
+        Knob("SCAFFOLD: step", lambda v: f"scaffold(step={v:.4g})", step),
+        Knob("FedExP: step", lambda v: f"fedexp(step={v:.4g})", step),
+        Knob(
+            "FedAdam: client step",
+            lambda v: f"fedadam(step={v:.4g}, server_step={server_step:g}, tau=0.001)",
+            adam_step,
+        ),
+        Knob(
+            "FedAdam: server step",
+            lambda v: f"fedadam(step={adam_step:g}, server_step={v:.4g}, tau=0.001)",
+            server_step,
+        ),
+        Knob("FedSLS: max_step", lambda v: f"fedsls(max_step={v:.4g})", 10.0),
+        Knob("FedPace: first step", _first_step, 0.01),
+        Knob("FedPace: tau", lambda v: f"fedpace(tau={v:.4g})", 0.1),
+        Knob("FedPace: gain", lambda v: f"fedpace(gain={v:.4g})", 0.5),
+    )
+
+
+def halves(samples: Samples, seed: int) -> tuple[Samples, Samples]:
+    """Two halves of the samples, drawn by the seed."""
+    x, y = samples
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(2000 + seed))
+    first, second = order.chunk(2)
+    return (x[first], y[first]), (x[second], y[second])
+
+
+def pretrained(seed: int, epochs: int = 60) -> nn.Module:
+    """A network that was trained in one place, on the half of the digits that no client has; its
+    last layer begins anew.
+    """
+    (x, y), _ = halves(digits()(), seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = network(x.shape[1], 64, 10)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(y)).split(64):
+                _sgd_step(model, optimizer, x[batch], y[batch])
+        last = list(model.children())[-1]
+        assert isinstance(last, nn.Linear)
+        last.reset_parameters()
+    return model
+
+
+def _sgd_step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
+    optimizer.zero_grad()
+    functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
