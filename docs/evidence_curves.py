@@ -1,0 +1,147 @@
+"""The tasks of docs/evidence.md, and their accuracies by round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedstep.analysis.curves import metric_column
+from fedstep.analysis.results import Group, load_results, primary_metric
+from fedstep.analysis.statistics import Spread
+from fedstep.run.history import Run
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = "FedPace"
+# Steps that somebody found before, by grids that are not among the committed results.
+KNOWN = ("FedAvg, step 0.1", "FedAdam, steps 0.1 and 0.01", "FedAvg, step 3")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Methods of one folder of results; no labels: all of them."""
+
+    folder: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A task, and the rounds at which its methods are compared."""
+
+    name: str
+    parts: tuple[Part, ...]
+    rounds: tuple[int, ...]
+
+
+TABLES = (
+    Table(
+        "FEMNIST",
+        (
+            Part("femnist-pace"),
+            Part("femnist-logreg", ("FedAvg", "FedAdam", "FedExP", "FedSLS", "FedExpSLS")),
+        ),
+        (25, 50, 100, 200, 500),
+    ),
+    Table("CIFAR-10", (Part("cifar10-lenet"),), (20, 60, 120, 200)),
+    Table("CIFAR-100", (Part("cifar100-lenet"),), (20, 60, 120, 200)),
+    Table("Shakespeare", (Part("shakespeare-small"),), (20, 60, 120, 200)),
+)
+
+
+def groups_of(part: Part) -> list[Group]:
+    """The methods of a folder that are asked for; none where there is no folder yet."""
+    home = ROOT / "results" / part.folder
+    if not home.exists():
+        return []
+    groups = load_results(home).groups
+    return [group for group in groups if not part.labels or group.label in part.labels]
+
+
+def whole_groups(table: Table) -> list[Group]:
+    """The methods of a task with the runs that reached the last round."""
+    groups = []
+    for part in table.parts:
+        for group in groups_of(part):
+            whole = _whole(group, table.rounds[-1])
+            if whole.runs:
+                groups.append(whole)
+    tuned = {group.choice.spec for group in groups if group.choice.rounds}
+    # a step that tuning has found again is not shown twice
+    return [group for group in groups if group.label not in KNOWN or group.choice.spec not in tuned]
+
+
+def _whole(group: Group, rounds: int) -> Group:
+    places = [place for place, run in enumerate(group.runs) if run.rounds[-1] >= rounds]
+    return replace(
+        group,
+        runs=tuple(group.runs[place] for place in places),
+        seeds=tuple(group.seeds[place] for place in places),
+        specs=tuple(group.specs[place] for place in places),
+    )
+
+
+def value_at(run: Run, column: Sequence[float], at: int) -> float:
+    """The last value that was evaluated in or before a round; NaN where the run ended before."""
+    if run.rounds[-1] < at:
+        return math.nan
+    seen = [value for number, value in zip(run.rounds, column, strict=True) if number <= at]
+    evaluated = [value for value in seen if not math.isnan(value)]
+    return evaluated[-1] if evaluated else math.nan
+
+
+def cell(values: Sequence[float], digits: int = 1) -> str:
+    """Mean and deviation over seeds; empty where nothing is known."""
+    return spread_text(Spread.of([value for value in values if not math.isnan(value)]), digits)
+
+
+def spread_text(spread: Spread, digits: int = 1) -> str:
+    """Mean and deviation; the mean alone of one seed."""
+    if math.isnan(spread.mean):
+        return ""
+    if math.isnan(spread.std):
+        return f"{spread.mean:.{digits}f}"
+    return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
+
+
+def in_percent(spread: Spread) -> Spread:
+    """The same in per cent."""
+    return Spread(100 * spread.mean, 100 * spread.std)
+
+
+def line(group: Group, rounds: Sequence[int]) -> str:
+    """A method at those rounds, and what it cost up to the last of them."""
+    column = metric_column(primary_metric([group]))
+    cells = [f"| {group.label}", str(len(group.runs))]
+    for at in rounds:
+        cells.append(cell([value_at(run, column(run), at) for run in group.runs]))
+    cells.append(cell([run.gradients[-1] / 1000 for run in group.runs], 0))
+    cells.append(cell([run.bytes[-1] / 1e6 for run in group.runs], 0))
+    cells.append(tuning_text(group))
+    cells.append(published_text(group))
+    return " | ".join(cells) + " |"
+
+
+def tuning_text(group: Group) -> str:
+    """The rounds that were spent on a method's grid."""
+    if group.label in KNOWN:
+        return "an earlier grid"
+    return str(group.choice.rounds or 0)
+
+
+def published_text(group: Group) -> str:
+    """What the authors' later program had, in their setting."""
+    values = group.published.get("later_accuracy", ())
+    return " ± ".join(f"{value:.2f}" for value in values)
+
+
+def curve_table(table: Table) -> str:
+    """Accuracies by round, in Markdown."""
+    header = " | ".join(str(number) for number in table.rounds)
+    lines = [
+        f"| method | seeds | {header} | gradients / 1,000 | MB | rounds of tuning | theirs |",
+        "|---|---|" + "---|" * (len(table.rounds) + 4),
+    ]
+    lines += [line(group, table.rounds) for group in whole_groups(table)]
+    return "\n".join(lines) + "\n"
