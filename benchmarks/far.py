@@ -28,6 +28,7 @@ from uuid import uuid4
 
 # before Ray is imported, which reads it then: nothing listens beyond loopback, nothing is told
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_ADDRESS"] = "local"  # Flower would join any cluster that this machine has
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"

@@ -52,7 +52,8 @@ class Federation:
         self.children.start(
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--insecure", "--disable-runtime-dependency-installation",
-            "--database", str(self.children.folder / "link.db"),
+            # in memory: nobody kills the link here, and on a busy machine its file is locked
+            "--database", ":flwr-in-memory:",
         )  # fmt: skip
         self.children.until("the SuperLink", lambda: answers(self.port))
         for client in range(CLIENTS):
@@ -85,6 +86,11 @@ class Federation:
         if self.command.poll() is not None:
             say(f"run {self.starts} ended by itself after round {rounds_done(self.out)}")
             self.start_run()
+        for client, node in self.nodes.items():
+            # as any supervisor of services does: a node gives up where the link is too slow
+            if node.poll() is not None:
+                say(f"the node of client {client} ended by itself ({node.returncode})")
+                self.start_node(client)
         return rounds_done(self.out) > seen
 
     def kill_node(self, client: int) -> None:

@@ -52,6 +52,21 @@ def test_a_node_killed_in_the_middle_of_a_round_changes_no_bit(cluster):
     assert torch.equal(other, x)
 
 
+def test_a_node_that_joins_is_used_in_the_next_round(cluster):
+    x = run(Sequential(), 3)
+    executor = Ray(Sequential(), address=cluster.address)
+    hired = []
+
+    def join(row):
+        hired.append(len(executor.crew.hired))
+        if row.round == 1:
+            cluster.add_node(num_cpus=1)
+
+    assert torch.equal(run(executor, 3, join), x)
+    assert hired[0] == 2
+    assert hired[-1] == 3
+
+
 def test_nothing_is_left_of_a_cluster_that_was_started_here():
     before = _children()
     x = run(Ray(Sequential(), workers=1), 1)

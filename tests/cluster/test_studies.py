@@ -12,7 +12,9 @@ import torch
 from clusters import two_nodes
 
 from fedstep.cli import main
+from fedstep.core.errors import InputError
 from fedstep.execute.ray import Ray
+from fedstep.study import cluster as study_cluster
 
 HEAD = """
 title = "A small study"
@@ -159,3 +161,19 @@ def test_workers_and_ray_together_are_one_line(tmp_path, capsys):
     home = str(tmp_path / "there")
     assert main(["run", str(path), "--out", home, "--workers", "2", "--ray"]) == 2
     assert "leave --workers out" in capsys.readouterr().err
+
+
+def test_a_cluster_that_has_lost_its_cpus_is_not_waited_for_without_end(monkeypatch, tmp_path):
+    class Empty:
+        """Ray, after the last node with a CPU has gone."""
+
+        def wait(self, references, num_returns, timeout):
+            return [], references
+
+        def cluster_resources(self):
+            return {"memory": 1.0}
+
+    monkeypatch.setattr(study_cluster, "ray", Empty())
+    monkeypatch.setattr(study_cluster, "START", 0.0)
+    with pytest.raises(InputError, match="the cluster had 0 CPUs, and a run asks for 1"):
+        study_cluster._await_runs({"a run": None}, tmp_path, None, 1.0)

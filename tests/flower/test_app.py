@@ -128,6 +128,13 @@ def test_server_only_takes_the_servers_step_and_refuses_what_is_not_finite():
     assert torch.equal(bad.server.x, good.server.x)
 
 
+def test_server_only_does_not_wait_for_nodes_without_end():
+    # Flower's own strategy would look for a second node for ever
+    run = ServerOnly("fedexp", model().module, patience=0.0)
+    with pytest.raises(InputError, match="1 nodes after 0 s, more are needed"):
+        start(run, nodes=1)
+
+
 @pytest.mark.parametrize("method", ["scaffold", "fedlin", "fedcams"])
 def test_server_only_refuses_methods_whose_clients_do_more(method):
     with pytest.raises(InputError, match="use FedStep and client_app"):

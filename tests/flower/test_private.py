@@ -13,7 +13,7 @@ from fedstep.flower import LocalGrid, client_app
 from fedstep.server import UserPrivacy
 
 
-@pytest.mark.parametrize("method", ["fedexpsls", "fedpace"])
+@pytest.mark.parametrize("method", ["fedavg(step=0.1)", "fedsls", "fedexpsls", "fedpace"])
 def test_a_private_run_has_the_bits_of_one_process_and_says_its_epsilon(method, tmp_path):
     pytest.importorskip("dp_accounting")
     guard = UserPrivacy(noise=0.5, seed=987654321)

@@ -33,6 +33,7 @@ def folder(tmp_path_factory):
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "remote")]),
         "FLWR_HOME": str(made / "flwr"),
+        "RAY_ADDRESS": "local",  # Flower would join any cluster that this machine has
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listens on loopback alone
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),

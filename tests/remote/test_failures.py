@@ -17,6 +17,7 @@ from fedstep.remote.memories import MemoryFiles
 from fedstep.remote.parcel import Parcel, WireTensor
 from fedstep.remote.patience import Patience
 from fedstep.remote.roster import model_digest
+from fedstep.spec import build
 
 METHODS = ["fedexpsls", "scaffold", "fedlin", "fedcams", "feddyn"]
 HELD = ((0,), (1,), (2,), (3,), (4,), (5,))
@@ -146,6 +147,42 @@ def test_a_whole_node_that_fails_is_missing(caplog):
     reference, _ = without_client_3("fedexpsls")
     assert torch.equal(server.x, reference.x)
     assert "node 103 is refused: error 2: out of memory" in caplog.text
+
+
+def a_million_times(parcel):
+    wire = parcel.tensors["delta.delta"]
+    values = torch.frombuffer(bytearray(wire.data), dtype=torch.float32) * 1e6
+    return replace(
+        parcel,
+        tensors={**parcel.tensors, "delta.delta": replace(wire, data=values.numpy().tobytes())},
+    )
+
+
+def test_a_finite_but_huge_update_is_shortened_by_the_guard_and_taken_without_one():
+    def forge(errand, delivery):
+        if errand == "who" or delivery.node != BAD:
+            return [delivery]
+        return [changed(delivery, a_million_times)]
+
+    def distance(method, **changes):
+        server, _ = run(method, courier(HELD, **changes), rounds=3)
+        return float((server.x - model().init()).norm())
+
+    guarded = "fedavg(step=0.1, guard=NormLimit())"
+    honest = distance("fedavg(step=0.1)")
+    assert distance("fedavg(step=0.1)", forge=forge) > 1e4 * honest
+    assert distance(guarded, forge=forge) < 10 * honest
+
+
+def test_a_node_with_another_method_says_so_and_is_missing(caplog):
+    carrier = courier(HELD)
+    carrier.members[BAD].node.algorithm = build("fedavg(step=0.5)")
+    other = deployment("fedexpsls", carrier, per_round=6)
+    ((server, row),) = other.run(other.begin(1), Store(), 1)
+    reference, _ = without_client_3("fedexpsls", 1)
+    assert torch.equal(server.x, reference.x)
+    assert (row.clients, row.missing) == (5, 1)
+    assert "client 3: it failed: RefusedReply: the server runs another method" in caplog.text
 
 
 def test_a_missed_quorum_is_asked_for_again_and_then_ends_the_run(caplog):

@@ -22,18 +22,19 @@ from flwr.server.compat.legacy_context import LegacyContext
 from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD
 from flwr.server.workflow.constant import Key as WorkflowKey
-from flwr.serverapp import Grid
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
 from fedstep.execute.crew import LOG
+from fedstep.flower.masked import MaskedGrid
 from fedstep.flower.records import records_of
 from fedstep.remote.answer import ReplyForm
 from fedstep.remote.deployment import Deployment
+from fedstep.remote.node import refusal
 from fedstep.remote.order import broadcast_tensors
 from fedstep.remote.parcel import Parcel
-from fedstep.remote.sealed import DIGIT_LIMIT, SealedForm, from_digits
+from fedstep.remote.sealed import DIGIT_LIMIT, DIGITS, SealedForm, from_digits
 from fedstep.remote.versions import CountedVersions
 from fedstep.run.rounds import CohortResult, WorkRequest
 from fedstep.server.guards import Guard, Open
@@ -64,6 +65,8 @@ class SealedExchange(SecAggPlusWorkflow):
     """One sum over nodes by Flower's four stages."""
 
     orders: Mapping[int, RecordDict]
+    held: Mapping[int, int]  # how many clients of the cohort a node has
+    needed: int  # clients: of fewer no sum is unmasked
     limit: float  # seconds a stage
     digits: Tensor | None = field(default=None, init=False)
 
@@ -79,11 +82,23 @@ class SealedExchange(SecAggPlusWorkflow):
             timeout=self.limit,
         )
 
+    def setup_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        return super().setup_stage(grid, context, state) and _without_the_absent(state)
+
+    def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        return super().share_keys_stage(grid, context, state) and _without_the_absent(state)
+
     def collect_masked_vectors_stage(self, grid: Any, context: Any, state: Any) -> bool:
         # our orders in the place of Flower's older instructions
         for node in state.nid_to_fitins:
             state.nid_to_fitins[node] = self.orders[node]
-        return super().collect_masked_vectors_stage(grid, context, state)
+        if not super().collect_masked_vectors_stage(grid, context, state):
+            return False
+        # stopped while it is masked: the difference to the sum of another attempt would be what
+        # the nodes sent that this one lacks
+        staying = state.active_node_ids
+        clients = sum(self.held[node] for node in staying)
+        return len(staying) >= FEWEST and clients >= self.needed
 
     def configure_fit(self, *_: Any) -> list[tuple[Any, FitIns]]:
         """As the workflow asks a strategy: who takes part."""
@@ -100,15 +115,33 @@ class SealedExchange(SecAggPlusWorkflow):
             self.digits = torch.round(torch.from_numpy(mean) * len(results)).to(torch.int64)
         return None, {}
 
-    def run(self, grid: Grid, round: int) -> Tensor | None:
+    def run(self, grid: MaskedGrid, round: int) -> Tensor | None:
         """The sums of the digits; None: too few nodes stayed."""
         state = RecordDict()
         state[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: round})
         state[MAIN_PARAMS_RECORD] = parameters_to_arrayrecord(Parameters([], ""), False)
         context = Context(run_id=0, node_id=0, node_config={}, state=state, run_config={})
         strategy: Any = self
-        self(grid, LegacyContext(context, strategy=strategy))
+        # all that it asks of a grid
+        whole_grid: Any = grid
+        self(whole_grid, LegacyContext(context, strategy=strategy))
         return self.digits
+
+
+def _without_the_absent(state: Any) -> bool:
+    """Forget nodes that left before they had shared their keys: no mask is theirs.
+
+    Flower would ask the others for shares that nobody has, and the round would be lost.
+    """
+    present = set(state.active_node_ids)
+    state.sampled_node_ids = present
+    state.nid_to_neighbours = {
+        node: others & present
+        for node, others in state.nid_to_neighbours.items()
+        if node in present
+    }
+    # as at the start: of two, each would know the other one's summand
+    return len(present) >= FEWEST
 
 
 @dataclass
@@ -120,9 +153,12 @@ class SecureDeployment(Deployment):
         for attempt in range(self.patience.tries):
             if attempt > 0:
                 self._await_return(request.cohort)
-            result = self._summed(request, memories)
+            result = self._summed(request, memories, needed)
             if result is not None and result.total.clients >= needed:
                 return result
+            if result is not None:
+                # it has been seen: another one of other nodes would tell what they differ in
+                break
             LOG.warning(
                 "round %d: no sum of %d clients or more (attempt %d of %d)",
                 request.sent.round + 1,
@@ -135,25 +171,39 @@ class SecureDeployment(Deployment):
             "earlier rounds are kept: see that the nodes are up, or lower quorum, and start again"
         )
 
-    def _summed(self, request: WorkRequest, memories: CountedVersions) -> CohortResult | None:
+    def _summed(
+        self,
+        request: WorkRequest,
+        memories: CountedVersions,
+        needed: int,
+    ) -> CohortResult | None:
         by_node = self._by_node(request.cohort, self.registry.refresh())
         if not FEWEST <= len(by_node) <= MOST:
             LOG.warning("secure sums need %d to %d nodes, here are %d", FEWEST, MOST, len(by_node))
             return None
         tensors = broadcast_tensors(request.sent)
         orders = {}
+        held = {}
         for node, clients in by_node.items():
             parcel: Parcel = self._order(request, clients, memories).parcel(tensors)
             orders[node] = records_of({"order": parcel})
-        exchange = SealedExchange(orders, self.patience.timeout)
-        sums = exchange.run(self.courier.grid, request.sent.round + 1)  # type: ignore[attr-defined]
+            held[node] = len(clients)
         form = SealedForm.of(self.algorithm, self.model, request.sent)
-        if sums is None or len(sums) != 3 * form.size:
+        grid = MaskedGrid(self.courier.grid, DIGITS * form.size)  # type: ignore[attr-defined]
+        exchange = SealedExchange(orders, held, needed, self.patience.timeout)
+        try:
+            sums = exchange.run(grid, request.sent.round + 1)
+        except Exception as error:
+            # shares that do not fit together, say: whoever sent them spoils a round, not the run
+            LOG.warning("round %d: no sum: %s", request.sent.round + 1, refusal(error))
+            return None
+        if sums is None:
             return None
         total = form.aggregate(from_digits(sums))
         missing = len(request.cohort) - total.clients - total.rejected
         # a node that does not keep to the protocol spoils a sum: what can be seen of it is this
-        if missing < 0 or int(total.weight) != total.clients:
+        impossible = min(missing, total.clients, total.rejected) < 0
+        if impossible or int(total.weight) != total.clients:
             LOG.warning("round %d: the sum is none of this cohort", request.sent.round + 1)
             return None
         empty = ReplyForm.of(self.algorithm, self.model, request.sent, probe=False).trace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from logging import WARNING
+from time import monotonic
 from typing import Any
 
 import torch
@@ -27,6 +28,27 @@ from fedstep.training.arguments import algorithm_of
 MOST_SAMPLES = 2**40
 
 
+class PatientGrid:
+    """What FedAvg asks a grid for when it draws nodes: it would look for them without end."""
+
+    def __init__(self, grid: Grid, patience: float) -> None:
+        self.grid = grid
+        self.patience = patience
+        self.end = monotonic() + patience
+        self.looks = 0
+
+    def get_node_ids(self) -> Iterable[int]:
+        nodes = list(self.grid.get_node_ids())
+        self.looks += 1
+        # once to draw from and once to count; a third look says that there were too few
+        if self.looks > 2 and monotonic() > self.end:
+            raise InputError(
+                f"{len(nodes)} nodes after {self.patience:g} s, more are needed "
+                "(min_available_nodes, min_train_nodes): start nodes, or give a longer patience"
+            )
+        return nodes
+
+
 class ServerOnly(FedAvg):
     """The server's step of a method over your own `@app.train()`, with Flower's own loop.
 
@@ -34,7 +56,7 @@ class ServerOnly(FedAvg):
     `num-examples` as ever. Only for methods whose clients send nothing but a model: no memory, no
     message, no codec, no probe. clients: how many there are, for weights over all of them; without
     it those that answer stand for all. max_samples: what a client may count for at most, since its
-    own word is all there is here.
+    own word is all there is here. patience: seconds that `min_available_nodes` have to appear.
     """
 
     def __init__(
@@ -44,6 +66,7 @@ class ServerOnly(FedAvg):
         *,
         clients: int | None = None,
         max_samples: int = MOST_SAMPLES,
+        patience: float = 300.0,
         **fedavg: Any,
     ) -> None:
         super().__init__(**fedavg)
@@ -51,6 +74,7 @@ class ServerOnly(FedAvg):
         self.algorithm = algorithm_of(algorithm)
         self.clients = clients
         self.max_samples = max_samples
+        self.patience = patience
         self.server: Server | None = None
         self.rejected: dict[int, int] = {}  # replies that were not used, by round
         _check_plain(self.algorithm, self.fedstep_model)
@@ -66,7 +90,18 @@ class ServerOnly(FedAvg):
             x = _flat(self.fedstep_model, arrays)
             # from the arrays of the first round: Flower, not we, knows where training begins
             self.server = self.algorithm.init(x, server_round)
-        return list(super().configure_train(server_round, arrays, config, grid))
+        patient: Any = PatientGrid(grid, self.patience)
+        return list(super().configure_train(server_round, arrays, config, patient))
+
+    def configure_evaluate(
+        self,
+        server_round: int,
+        arrays: ArrayRecord,
+        config: ConfigRecord,
+        grid: Grid,
+    ) -> Iterable[Message]:
+        patient: Any = PatientGrid(grid, self.patience)
+        return list(super().configure_evaluate(server_round, arrays, config, patient))
 
     def aggregate_train(
         self,

@@ -174,7 +174,7 @@ def check_answer(
     sane = values.get("sane")
     if not isinstance(sane, bool):
         raise RefusedReply(f"sane is {sane!r}, expected true or false")
-    _check_names(parcel, expected.form)
+    _check_tensors(parcel, expected.form)
     message = read_state("message.", parcel.tensors, expected.form.tensors)
     delta = _read_delta(algorithm, parcel, expected.form, probe)
     reply = Reply(
@@ -188,22 +188,27 @@ def check_answer(
 
 
 def _check_identity(values: Mapping[str, Value], expected: ExpectedAnswer) -> None:
+    # types as well: True equals 1
     client = values.get("client")
-    if client != expected.client:
+    if type(client) is not int or client != expected.client:
         raise RefusedReply(f"it speaks for client {str(client)[:80]}")
     if values.get("run") != expected.run:
         raise RefusedReply("it belongs to another run")
     version = values.get("version")
-    if version != expected.version:
+    if type(version) is not int or version != expected.version:
         raise RefusedReply(f"it is late: it answers {str(version)[:80]}, not {expected.version}")
 
 
-def _check_names(parcel: Parcel, form: ReplyForm) -> None:
+def _check_tensors(parcel: Parcel, form: ReplyForm) -> None:
     # a trace is looked at by `read_trace`
     unknown = set(parcel.tensors) - set(form.tensors) - {"trace"}
     if unknown:
         names = ", ".join(sorted(unknown))
         raise RefusedReply(f"nobody asked for {names[:200]}")
+    for name, wire in parcel.tensors.items():
+        # a transport that carries Python's objects carries other things than numbers, too
+        if any(type(size) is not int for size in wire.shape) or type(wire.data) is not bytes:
+            raise RefusedReply(f"{name} has no shape, or no bytes")
 
 
 def _read_delta(

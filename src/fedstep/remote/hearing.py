@@ -107,6 +107,6 @@ class Hearing:
 def _client_named(name: str) -> int:
     """The client that a parcel is of; -1 for what is no number."""
     # int() would take signs, spaces and digits of other scripts, and any length
-    if name.isascii() and name.isdigit() and len(name) < 20:
+    if name.isascii() and name.isdigit() and len(name) < 20 and str(int(name)) == name:
         return int(name)
     return -1

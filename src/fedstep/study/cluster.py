@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -43,7 +44,7 @@ def finish_on_ray(
             return
         home = pending.home.resolve()
         _check_shared(home, cpus)
-        _await_runs(_submitted(pending, home, cpus), home, board)
+        _await_runs(_submitted(pending, home, cpus), home, board, cpus)
     finally:
         session.close()
 
@@ -105,9 +106,24 @@ def _work(job: Job, home: Path, data: Path | None, profile: bool) -> list[str]:
     return work(job, home, data, profile=profile, patience=DYING)
 
 
-def _await_runs(waiting: dict[Any, PendingRun], home: Path, board: RunsBoard) -> None:
+def _await_runs(
+    waiting: dict[Any, PendingRun],
+    home: Path,
+    board: RunsBoard,
+    cpus: float,
+) -> None:
+    able_at = monotonic()  # when the cluster could last have run one
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
+        # a run may take days; a cluster on which none can be run is not waited for
+        total = ray.cluster_resources().get("CPU", 0.0)
+        if total >= cpus:
+            able_at = monotonic()
+        if monotonic() - able_at > START:
+            raise InputError(
+                f"Ray: for {START:g} s the cluster had {total:g} CPUs, and a run asks for "
+                f"{cpus:g}: start nodes, and run the command again, it continues"
+            )
         for run in waiting.values():
             board.look(run.job, run.label, folder_of(run.job, home))
         for reference in ready:
