@@ -179,9 +179,8 @@ def _many_runs(home: Path, rounds: int) -> None:
     home.mkdir(parents=True)
     seeds = ", ".join(str(seed) for seed in range(RUNS))
     (home / "study.toml").write_text(
-        'name = "growth"\ntitle = "growth"\n'
-        f"seeds = [{seeds}]\n"
-        f'[setting]\ndata = "plane"\nmodel = "plane"\nrounds = {rounds}\nper_round = 2\nbatch = 1\n'
+        f'title = "growth"\nseeds = [{seeds}]\n'
+        f'data = "plane"\nmodel = "plane()"\nrounds = {rounds}\nper_round = 2\nbatch = 1\n'
         'steps = 1\n[[methods]]\nlabel = "fedavg"\nspec = "fedavg(step=0.1)"\n'
     )
     one = home / "one"

@@ -53,10 +53,13 @@ def run(method, module, sizes, **settings):
 
 @pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
 @pytest.mark.parametrize("module", [network, linear])
-@pytest.mark.parametrize("method", ["fedavg(step=0.1)", "fedsls", "scaffold(step=0.1)", "fedlin"])
+@pytest.mark.parametrize(
+    "method", ["fedavg(step=0.1)", "fedsls", "scaffold(step=0.1)", "fedlin", "fedpace"]
+)
 def test_blocks_at_once_keep_the_bits_of_each_alone(method, module, sizes, monkeypatch):
     stacked_x, stacked_rows = run(method, module, sizes)
     monkeypatch.setattr(cohort, "STACK", 0)
+    monkeypatch.setattr(cohort, "LINEAR_STACK", 0)
     x, rows = run(method, module, sizes)
     assert torch.equal(stacked_x, x)
     assert stacked_rows == rows

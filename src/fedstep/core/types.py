@@ -91,6 +91,10 @@ class OutputAlongLine(Protocol):
         """At eta, for the given rows of the block only (None: all)."""
         ...
 
+    def among(self, active: Tensor) -> OutputAlongLine:
+        """The same for those who ask only these clients of the block."""
+        ...
+
 
 class Forward(Protocol):
     """A model as a function of its flat parameter vector, `(d,)` or `(C, d)`."""

@@ -18,8 +18,10 @@ from fedstep.execute.gram_cache import LIMIT, GramCache, dual_form_fits, dual_fo
 from fedstep.execute.lockstep import Lockstep
 from fedstep.execute.task import Task
 
-# numbers in the models of a stack of jobs: above that arithmetic costs more than the interpreter
+# Numbers in the models of a stack of jobs: above that arithmetic costs more than the interpreter.
 STACK = 2**15
+# A linear model makes no copies of them on its way: a stack is limited by the caches only.
+LINEAR_STACK = 2**20
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,16 @@ class Cohort(Local):
         return blocks
 
     def stacks(self, task: Task, jobs: Sequence[Job]) -> list[list[Job]]:
+        most = STACK
+        if task.model.linear:
+            most = LINEAR_STACK
         stacks: list[list[Job]] = []
         room = 0
         for job in jobs:
             room -= len(job) * task.model.dim
             if not stacks or room < 0:
                 stacks.append([])
-                room = STACK - len(job) * task.model.dim
+                room = most - len(job) * task.model.dim
             stacks[-1].append(job)
         return stacks
 

@@ -171,11 +171,20 @@ class TimedForward:
             line = self.inner.line(at_x, d, batch)
         if line is None:
             return None
-        return self._timed(line)
+        return TimedLine(line, self.profiler)
 
-    def _timed(self, line: OutputAlongLine) -> OutputAlongLine:
-        def timed(eta: Scalar, rows: Tensor | None) -> Output:
-            with self.profiler.charge("trials"):
-                return line(eta, rows)
 
-        return timed
+@dataclass(frozen=True)
+class TimedLine:
+    """A model's output along a line: all of it is trials."""
+
+    inner: OutputAlongLine
+    profiler: Profiler
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
+        with self.profiler.charge("trials"):
+            return self.inner(eta, rows)
+
+    def among(self, active: Tensor) -> TimedLine:
+        with self.profiler.charge("trials"):
+            return TimedLine(self.inner.among(active), self.profiler)

@@ -165,7 +165,7 @@ class Task:
     ) -> Batch:
         """The samples of a batch, on the device of the model."""
         with self.profiler.charge("data"):
-            fields = tuple(f[index] for f in self.federation.fields)
+            fields = tuple(_picked(f, index) for f in self.federation.fields)
             if self.federation.transform is not None:
                 fields = _transformed(self.federation.transform, fields, seed)
             return _moved(fields, share, seed, mask, like, steps)
@@ -191,6 +191,14 @@ class Task:
             no_seeds = torch.zeros_like(rows)
             fields = (index, row_of_each, targets)
             return _moved(fields, share, no_seeds, mask, like, steps)
+
+
+def _picked(field: Tensor, index: Tensor) -> Tensor:
+    """field[index]; whole samples are copied at once, which indexing does number by number."""
+    if field.dim() == 1:
+        return field[index]
+    rows = field.index_select(0, index.flatten())
+    return rows.view(*index.shape, *field.shape[1:])
 
 
 def _moved(

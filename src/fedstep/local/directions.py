@@ -35,6 +35,15 @@ class Direction(LocalPart):
     ) -> tuple[Vec, NewState]:
         """The new direction at x, and the state for the next step."""
 
+    def downhill(
+        self,
+        g: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        """`apply` to -g, for a part that can do without making -g: it is as large as the model."""
+        return self.apply(-g, x, state)
+
     def travel(self, d: Vec, state: State) -> Vec:
         """The way to go once the step along d is found, given the state after `apply`.
 

@@ -209,6 +209,13 @@ class Segment:
         """Whether a trial is a few elementwise operations."""
         return self.line is not None and not self.phi.terms
 
+    def among(self, active: Tensor) -> Segment:
+        """The same, where only these clients of the block will be asked."""
+        if self.line is None:
+            return self
+        with torch.no_grad():
+            return replace(self, line=self.line.among(active))
+
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Scalar:
         with torch.no_grad():
             return self._value(eta, rows)

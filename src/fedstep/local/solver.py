@@ -238,7 +238,7 @@ class LocalSolver(ABC):
         # a move may look the gradient up elsewhere than where it stands (stale reads)
         view = self.move.view(x, phi.batch.seed, state.move)
         f, g = self.oracle(phi, view)
-        d, direction = self.direction.apply(-g, view, state.direction)
+        d, direction = self.direction.downhill(g, view, state.direction)
         outcome, step = self.step.search(phi, view, f, g, d, state.step)
 
         def look(elsewhere: Vec) -> Vec:

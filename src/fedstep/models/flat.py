@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output, OutputAlongLine
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
-from fedstep.models.linear_line import LinearLine
+from fedstep.models.linear_line import LazyLine
 from fedstep.models.means import (
     NeedsRows,
     counted_mean,
@@ -142,16 +142,19 @@ class FlatModel(ABC):
         """For a linear model one product serves all trials; the rest of a trial is elementwise."""
         if not self.linear or at_x.predictions is None:
             return None
-        # linear in the parameters: the predictions at d alone are those along d
-        along_d = self(d, batch).predictions
-        if along_d is None:
-            return None
-        return LinearLine(
+        return LazyLine(
             self,
+            self.predicted,
             at_x.predictions.detach(),
-            along_d,
+            d,
             batch,
         )
+
+    def predicted(self, x: Vec, batch: Batch) -> Tensor:
+        """The predictions of a linear model, without their losses where that is less work."""
+        predictions = self(x, batch).predictions
+        assert predictions is not None, "a linear model predicts"
+        return predictions
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         """Loss of each sample (or their mean) from one client's predictions."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 from fedstep.core.types import Batch, Output
-from fedstep.core.vec import Scalar, lift
+from fedstep.core.vec import Scalar, Vec, lift
 from fedstep.models.means import masked_mean, mean_loss, sample_losses
 
 
@@ -21,6 +22,44 @@ class Scorer(Protocol):
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor: ...
 
 
+# predictions of a linear model: at parameters `(C, d)` or `(d,)`, on a batch
+Predictor: TypeAlias = Callable[[Vec, Batch], Tensor]
+
+
+@dataclass(frozen=True)
+class LazyLine:
+    """A line whose product with d is made when somebody walks along it, for those who do.
+
+    A search that tests one step in eight needs the product in one step of eight.
+    """
+
+    model: Scorer
+    predict: Predictor
+    p: Tensor
+    d: Vec
+    batch: Batch
+    _made: list[LinearLine] = field(default_factory=list, repr=False, compare=False)
+
+    def among(self, active: Tensor) -> LinearLine:
+        """The line for these clients of the block; to the others it is flat."""
+        if active.dim() == 0 or bool(active.all()):
+            return self._whole()
+        rows = active.nonzero().squeeze(-1)
+        q = torch.zeros_like(self.p)
+        q[rows] = self.predict(self.d[rows], self.batch.rows(rows))
+        return LinearLine(self.model, self.p, q, self.batch)
+
+    def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
+        return self._whole()(eta, rows)
+
+    def _whole(self) -> LinearLine:
+        if not self._made:
+            with torch.no_grad():
+                q = self.predict(self.d, self.batch)
+            self._made.append(LinearLine(self.model, self.p, q, self.batch))
+        return self._made[0]
+
+
 @dataclass(frozen=True)
 class LinearLine:
     """Predictions p + eta q, p at x and q at d."""
@@ -29,6 +68,10 @@ class LinearLine:
     p: Tensor
     q: Tensor
     batch: Batch
+
+    def among(self, active: Tensor) -> LinearLine:
+        """The line for these clients of the block: it is made already, for all."""
+        return self
 
     def __call__(self, eta: Scalar, rows: Tensor | None) -> Output:
         # searches that are over drop out of the block

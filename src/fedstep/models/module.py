@@ -14,7 +14,6 @@ from torch.nn import functional
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output
 from fedstep.core.vec import Vec
-from fedstep.models.flat import FlatModel
 from fedstep.models.layers import (
     is_linear,
     last_layer,
@@ -23,6 +22,7 @@ from fedstep.models.layers import (
     with_dense_gradients,
 )
 from fedstep.models.layout import ParameterLayout, trained_parameters
+from fedstep.models.linear_block import MaybeLinear
 from fedstep.models.losses import (
     BatchLoss,
     GivenLoss,
@@ -45,7 +45,7 @@ from fedstep.models.seeded import seeded
 HALF = (torch.bfloat16, torch.float16)
 
 
-class ModuleModel(FlatModel):
+class ModuleModel(MaybeLinear):
     """A module and a loss through a flat view of the parameters that require a gradient.
 
     The module given is copied and never changed, and its modes are kept: a layer that was set to
@@ -246,25 +246,6 @@ class ModuleModel(FlatModel):
         if self.names is None:
             return batch
         return dict(zip(self.names, batch.fields, strict=True))
-
-    def features(self, inputs: Tensor) -> Tensor:
-        """What the linear layer of a linear model sees."""
-        if not isinstance(self.module, nn.Sequential):
-            return inputs
-        return cast(Tensor, self.module[:-1](inputs))
-
-    @property
-    def layer_shape(self) -> tuple[int, int]:
-        """Outputs and inputs of the linear layer of a linear model."""
-        outputs, inputs = self.layout.places[0].shape
-        return outputs, inputs
-
-    def layer(self, x: Vec) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias of the linear layer of a linear model, as views into x."""
-        weight, *rest = self.parameters(x).values()
-        if not rest:
-            return weight, None
-        return weight, rest[0]
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         assert callable(self.loss)

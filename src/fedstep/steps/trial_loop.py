@@ -66,6 +66,8 @@ class TrialLoop:
         for number in range(self.search.trials):
             if not bool(self.active.any()):
                 break
+            if number == 0:
+                self.ray = ray_of_some(self.ray, self.active)
             self._evaluate()
             verdict = self._judge()
             verdict = self._accept(verdict)
@@ -176,6 +178,15 @@ class TrialLoop:
             trials=self.trials,
             slopes=self.slopes,
         )
+
+
+def ray_of_some(ray: ObjectiveAlongLine, active: Tensor) -> ObjectiveAlongLine:
+    """The ray without what it would prepare for clients that are not going to be asked."""
+    among = getattr(ray, "among", None)
+    if among is None:
+        return ray
+    some: ObjectiveAlongLine = among(active)
+    return some
 
 
 def values_of_some(
