@@ -1,4 +1,4 @@
-"""The tables of docs/evidence.md, made from the committed results.
+"""The tables of docs/evidence.md and of the README, made from the committed results.
 
     python docs/evidence.py
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evidence_costs import aim_table, cost_table, has_rivals
+from evidence_costs import aim_table, cost_table, has_rivals, short_table
 from evidence_curves import TABLES, curve_table, whole_groups
 
 PAGE = Path(__file__).resolve().parent / "evidence.md"
+README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN = "<!-- {name}: made by python docs/evidence.py -->\n\n"
 END = "\n<!-- until here -->"
 
@@ -38,5 +39,11 @@ def placed(text: str, name: str, table: str) -> str:
     return before + begin + table + after
 
 
+def made_readme() -> str:
+    """The README with its table of the same results."""
+    return placed(README.read_text(), "evidence", short_table())
+
+
 if __name__ == "__main__":
     PAGE.write_text(made())
+    README.write_text(made_readme())

@@ -151,6 +151,39 @@ def aim_line(table: Table) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def short_table() -> str:
+    """The tasks in one line each, for the README."""
+    lines = [
+        "| task | FedPace, nothing set | best rival | difference [95 %], seeds | "
+        "rounds to the rival's final accuracy |",
+        "|---|---|---|---|---|",
+    ]
+    for table in TABLES:
+        if has_rivals(table):
+            lines.append(short_line(table))
+    return "\n".join(lines) + "\n"
+
+
+def short_line(table: Table) -> str:
+    """A task."""
+    found = standing(table)
+    ours = found.ours
+    assert ours.difference is not None
+    reach = cost_cells(found.groups[OURS], ours.reach.rounds, 0)[0]
+    rounds = f"{reach}; the rival {table.rounds[-1]}"
+    tuning = found.groups[found.rival.label].choice.rounds
+    if tuning:
+        rounds += f" and {tuning} of tuning"
+    cells = [
+        table.name,
+        spread_text(in_percent(ours.score)),
+        f"{found.rival.label}: {spread_text(in_percent(found.rival.score))}",
+        f"{difference_text(ours.difference)}, {ours.difference.pairs}",
+        rounds,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
 def yes_no(holds: bool) -> str:
     """A miss is to be seen."""
     return "yes" if holds else "**no**"

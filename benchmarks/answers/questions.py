@@ -10,8 +10,13 @@ from problems import Problem, Samples, digits, network
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedstep.algorithm import Algorithm
+from fedstep.spec import build
+from fedstep.steps.common import CommonStep
+
 # 8 x 8 pixels, one hidden layer, skewed labels: a run takes seconds
 BASE = Problem("base", digits(), widths=(64,), rounds=40)
+DEEP = replace(BASE, widths=(64, 64, 64, 64), rounds=80)
 STEPS = (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0)
 IID = 100.0  # where the axis of the Dirichlet parameter ends: clients with equal shares
 
@@ -50,13 +55,14 @@ def _heterogeneity() -> Question:
 
 
 def _participation() -> Question:
-    many = replace(BASE, clients=100)
+    many = replace(BASE, clients=100, steps=5)  # fewer steps: all of them at once take long
     points = {float(share): replace(many, per_round=share) for share in (1, 5, 20, 100)}
     return Question("participation", "clients in a round, % of 100", _points(points))
 
 
 def _local_steps() -> Question:
-    points = {float(steps): replace(BASE, steps=steps) for steps in (1, 5, 20, 100)}
+    short = replace(BASE, rounds=25)
+    points = {float(steps): replace(short, steps=steps) for steps in (1, 5, 20, 100)}
     return Question("local steps", "local steps", _points(points))
 
 
@@ -86,9 +92,18 @@ class Knob:
 FACTORS = tuple(10 ** (k / 2) for k in range(-4, 5))  # 0.01 to 100
 
 
-def _first_step(first: float) -> str:
-    step = f"CommonStep(first={first:.4g}, pace=Pace(), overshoot=Overshoot())"
-    return f"fedpace(step={step})"
+FIRST_STEP = "fedpace, first step "
+
+
+def built(method: str) -> str | Algorithm:
+    """What `fit` takes: the text, or fedpace with another first step, which has no text."""
+    if not method.startswith(FIRST_STEP):
+        return method
+    algorithm = build(FEDPACE)
+    step = algorithm.local.step
+    assert isinstance(step, CommonStep)
+    begun = replace(step, first=float(method.removeprefix(FIRST_STEP)))
+    return replace(algorithm, local=replace(algorithm.local, step=begun))
 
 
 def knobs(step: float, adam_step: float, server_step: float) -> tuple[Knob, ...]:
@@ -108,7 +123,7 @@ def knobs(step: float, adam_step: float, server_step: float) -> tuple[Knob, ...]
             server_step,
         ),
         Knob("FedSLS: max_step", lambda v: f"fedsls(max_step={v:.4g})", 10.0),
-        Knob("FedPace: first step", _first_step, 0.01),
+        Knob("FedPace: first step", lambda v: f"{FIRST_STEP}{v:.4g}", 0.01),
         Knob("FedPace: tau", lambda v: f"fedpace(tau={v:.4g})", 0.1),
         Knob("FedPace: gain", lambda v: f"fedpace(gain={v:.4g})", 0.5),
     )

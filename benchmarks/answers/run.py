@@ -15,6 +15,7 @@ import json
 import math
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,6 +29,7 @@ sys.path.insert(0, str(HERE.parent / "suite"))
 from problems import Problem, digits  # noqa: E402
 from questions import (  # noqa: E402
     BASE,
+    DEEP,
     FACTORS,
     FEDADAM,
     FEDAVG,
@@ -36,6 +38,7 @@ from questions import (  # noqa: E402
     STEPS,
     SWEEPS,
     Question,
+    built,
     halves,
     knobs,
     pretrained,
@@ -118,7 +121,7 @@ def measured(
         result = fedstep.fit(
             model,
             clients,
-            method,
+            built(method),
             rounds=problem.rounds,
             per_round=problem.per_round,
             batch=problem.batch,
@@ -189,14 +192,18 @@ def sweep(answers: Answers, question: Question) -> None:
         print(question.name, point.at, flush=True)
 
 
-def sensitivity(answers: Answers) -> None:
-    """Each method over four orders of magnitude of its own settings."""
-    # whole powers of ten first: an interrupted run has a picture already
-    for factor in [*FACTORS[::2], *FACTORS[1::2]]:
+def sensitivity(answers: Answers, factors: Sequence[float] = FACTORS[::2]) -> None:
+    """Each method over four orders of magnitude of its own settings, by powers of ten."""
+    for factor in factors:
         for knob in knobs(*tuned_at_base(answers)):
             method = knob.spec(knob.centre * factor)
             answers.seeds(knob.name, round(factor, 4), BASE, method)
         print("sensitivity", factor, flush=True)
+
+
+def finer(answers: Answers) -> None:
+    """The same between the powers of ten."""
+    sensitivity(answers, FACTORS[1::2])
 
 
 def start(answers: Answers) -> None:
@@ -208,9 +215,17 @@ def start(answers: Answers) -> None:
     print("start", flush=True)
 
 
+def deep(answers: Answers) -> None:
+    """Four hidden layers: how long searches last, and how many fail, as training goes on."""
+    for method in (FEDPACE, FEDSLS):
+        answers.seeds("deep", 4.0, DEEP, method)
+    print("deep", flush=True)
+
+
 def main() -> None:
     sweeps = {question.name: question for question in SWEEPS}
-    names = [*sweeps, "sensitivity", "start"]
+    others = {"sensitivity": sensitivity, "start": start, "deep": deep, "finer": finer}
+    names = [*sweeps, *others]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("questions", nargs="*", default=names, help=", ".join(names))
     given = parser.parse_args()
@@ -219,10 +234,8 @@ def main() -> None:
     for name in given.questions:
         if name in sweeps:
             sweep(answers, sweeps[name])
-        elif name == "sensitivity":
-            sensitivity(answers)
-        elif name == "start":
-            start(answers)
+        elif name in others:
+            others[name](answers)
         else:
             parser.error(f"{name}: no such question; there are {', '.join(names)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,11 @@ def test_the_page_has_the_numbers_of_the_results(docs):
     assert evidence.made() == (DOCS / "evidence.md").read_text()
 
 
+def test_the_readme_has_the_numbers_of_the_results(docs):
+    evidence = importlib.import_module("evidence")
+    assert evidence.made_readme() == evidence.README.read_text()
+
+
 def test_every_folder_of_results_that_the_page_names_is_there(docs):
     curves = importlib.import_module("evidence_curves")
     for table in curves.TABLES:
@@ -29,3 +35,15 @@ def test_every_folder_of_results_that_the_page_names_is_there(docs):
             assert groups, part
             found = {group.label for group in groups}
             assert set(part.labels) <= found
+
+
+def test_the_answers_have_the_numbers_of_their_runs(docs):
+    answers = importlib.import_module("answers")
+    page = (DOCS / "evidence.md").read_text()
+    assert answers.made(page, answers.read_rows()) == page
+
+
+def test_every_figure_of_the_page_is_there_and_every_one_that_is_there_is_shown():
+    page = (DOCS / "evidence.md").read_text()
+    shown = set(re.findall(r"images/evidence/([a-z-]+\.png)", page))
+    assert shown == {path.name for path in (DOCS / "images" / "evidence").iterdir()}

@@ -1,0 +1,200 @@
+"""Figures of docs/evidence.md that are made of the studies' results: cost, searches, kappa."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evidence_curves import OURS, TABLES, Part, groups_of, whole_groups
+
+from fedstep.analysis.curves import metric_column
+from fedstep.analysis.results import Group, primary_metric
+from fedstep.report.figures import pyplot
+from fedstep.report.style import colour_pair
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images" / "evidence"
+THEORY = ROOT / "benchmarks" / "results" / "theory-femnist.json"
+TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+COLOUR_ORDER = (OURS, "FedAvg", "FedExP", "FedAdam", "FedSLS", "FedExpSLS", "SCAFFOLD")
+WINDOW = 10  # rounds that a point of the searches is the mean of
+
+Row = dict[str, Any]
+
+
+def save(fig: Any, name: str) -> None:
+    """As PNG, without a date."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    fig.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
+    pyplot().close(fig)
+
+
+def mean_curve(group: Group, column: Callable[[Any], Sequence[float]]) -> list[float]:
+    """Over the seeds, round by round; NaN where nothing was evaluated."""
+    return [fmean(values) for values in zip(*(column(run) for run in group.runs), strict=True)]
+
+
+def draw_cost() -> None:
+    """Accuracy against everything that was computed, tuning first."""
+    plt = pyplot()
+    tables = [table for table in TABLES if whole_groups(table)]
+    fig, grid = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained")
+    for axes, table in zip(grid.flat, tables, strict=False):
+        for group in whole_groups(table):
+            _cost_curve(axes, group)
+        axes.set(title=table.name, xlabel="gradient equivalents / 1,000")
+        axes.set(ylabel="test accuracy, %")
+        _plain_ticks(axes)
+        axes.grid(alpha=0.25)
+        axes.legend(framealpha=0.9, edgecolor="none", fontsize=7.5, loc="lower right")
+    save(fig, "cost")
+
+
+def _plain_ticks(axes: Any) -> None:
+    """A logarithmic axis with numbers that can be read."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def colour_of(label: str) -> str:
+    """One colour for a method on all tasks, whatever its steps are."""
+    name = label.split(",")[0]
+    place = COLOUR_ORDER.index(name) if name in COLOUR_ORDER else len(COLOUR_ORDER)
+    return colour_pair(place)[0]
+
+
+def _cost_curve(axes: Any, group: Group) -> None:
+    metric = primary_metric([group])
+    accuracy = mean_curve(group, metric_column(metric))
+    gradients = mean_curve(group, lambda run: run.gradients)
+    run = group.runs[0]
+    tuning = group.choice.rounds * run.gradients[-1] / run.rounds[-1]
+    points = [
+        ((spent + tuning) / 1000, value)
+        for spent, value in zip(gradients, accuracy, strict=True)
+        if not math.isnan(value)
+    ]
+    is_ours = group.label == OURS
+    axes.plot(
+        [x for x, _ in points],
+        [y for _, y in points],
+        color=colour_of(group.label),
+        linewidth=2.2 if is_ours else 1.2,
+        zorder=3 if is_ours else 2,
+        label=group.label,
+    )
+
+
+def search_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Trials of a searched step by round, mean over seeds: 1 where the first guess is taken."""
+    curves = {}
+    for title, folder in (
+        ("LeNet, CIFAR-10", "cifar10-lenet"),
+        ("LeNet, CIFAR-100", "cifar100-lenet"),
+        ("LSTM, Shakespeare", "shakespeare-small"),
+    ):
+        for group in groups_of(Part(folder)):
+            if any(sum(run.column("trials")) for run in group.runs):
+                name = f"{group.label}: {title}"
+                curves[name] = mean_curve(group, lambda run: run.column("trials"))
+    for method, label in (("fedpace", OURS), ("fedsls", "FedSLS")):
+        found = [r["trials"] for r in rows if (r["question"], r["method"]) == ("deep", method)]
+        if found:
+            name = f"{label}: four hidden layers, digits"
+            curves[name] = [fmean(values) for values in zip(*found, strict=True)]
+    return curves
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Means of so many rounds."""
+    count = len(values) // WINDOW
+    return [fmean(values[WINDOW * k : WINDOW * (k + 1)]) for k in range(count)]
+
+
+def draw_armijo(rows: Sequence[Row]) -> None:
+    """How long searches last as training goes on."""
+    plt = pyplot()
+    fig, axes = plt.subplots(figsize=(8.6, 3.6), layout="constrained")
+    for place, (name, curve) in enumerate(search_curves(rows).items()):
+        means = smoothed(curve)
+        rounds = [WINDOW * (k + 0.5) for k in range(len(means))]
+        axes.plot(
+            rounds,
+            means,
+            color=colour_pair(place)[0],
+            linestyle="-" if name.startswith(OURS) else "--",
+            label=name,
+        )
+    axes.set(xlabel="round", ylabel="trials of a searched step")
+    axes.grid(alpha=0.25)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8.5)
+    save(fig, "armijo")
+
+
+def armijo_table(rows: Sequence[Row]) -> str:
+    """Trials in the first and in the last rounds."""
+    lines = [
+        f"| method: network | trials, first {WINDOW} rounds | trials, last {WINDOW} rounds |",
+        "|---|---|---|",
+    ]
+    for name, curve in search_curves(rows).items():
+        means = smoothed(curve)
+        lines.append(f"| {name} | {means[0]:.2f} | {means[-1]:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def kappa_of() -> list[Row]:
+    """A line search and its kappa at the rounds that were looked into, with what it may be."""
+    found = []
+    for record in json.loads(THEORY.read_text()):
+        needed = record["hypotheses"]["kappa"]["needed"]
+        found.append(
+            {
+                "spec": record["spec"],
+                "limit": float(needed.split("=")[-1]),
+                "rounds": [look["round"] + 1 for look in record["looks"]],
+                "kappa": [look["kappa"] for look in record["looks"]],
+            }
+        )
+    return found
+
+
+def draw_kappa() -> None:
+    """What the noise of batches is, and what the theory allows it to be."""
+    plt = pyplot()
+    fig, axes = plt.subplots(figsize=(8.6, 3.2), layout="constrained")
+    for place, record in enumerate(kappa_of()):
+        colour = colour_pair(place)[0]
+        axes.plot(record["rounds"], record["kappa"], "o-", color=colour, label=record["spec"])
+        axes.axhline(
+            record["limit"], color=colour, linestyle=":", label=f"{record['spec']}: at most"
+        )
+    axes.set_yscale("log")
+    axes.set(xlabel="round", ylabel="kappa_f")
+    axes.grid(alpha=0.25)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8.5)
+    save(fig, "kappa")
+
+
+def kappa_table() -> str:
+    """The least and the largest that was seen."""
+    lines = [
+        "| method | kappa_f, least | largest | may be at most | times too large |",
+        "|---" * 5 + "|",
+    ]
+    for record in kappa_of():
+        least = min(record["kappa"])
+        largest = max(record["kappa"])
+        limit = record["limit"]
+        lines.append(
+            f"| {record['spec']} | {least:.3g} | {largest:.3g} | {limit:.3g} | "
+            f"{least / limit:.1f} to {largest / limit:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
