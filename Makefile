@@ -56,6 +56,7 @@ deploy-demo: .venv-flower/.installed
 # What needs Hugging Face, frames and trackers, in an environment of its own: the core must do without them.
 test-extras: $(EXTRAS)/.installed
 	OMP_NUM_THREADS=1 $(EXTRAS)/bin/python -m pytest -n 2 --durations=5 $(WITH_EXTRAS)
+	OMP_NUM_THREADS=1 $(EXTRAS)/bin/python -m pytest tests/front/test_docs.py -k hugging
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

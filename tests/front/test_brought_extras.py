@@ -187,3 +187,54 @@ def test_a_table_of_datasets_has_clients_too(capsys):
     datasets = pytest.importorskip("datasets")
     made = clients_from(datasets.Dataset.from_dict(frame_columns()), client="hospital", target="y")
     assert made.sizes.tolist() == [10, 10, 10]
+
+
+def test_labels_inside_the_batch_of_a_causal_model_with_padding_count_once():
+    transformers = pytest.importorskip("transformers")
+    tokens, _ = sequences(8, 6)
+    lengths = [3 + k % 4 for k in range(8)]
+    samples = []
+    for row, length in zip(tokens, lengths, strict=True):
+        ids = row[:length]
+        samples.append(
+            {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.clone()}
+        )
+    model = gpt2(transformers).eval()
+    result = train(model, [samples, samples[:5]], collate=Pad(), test=samples)
+    batch = Pad()(samples)
+    with torch.no_grad():
+        logits = result.model(**batch).logits[:, :-1]
+    targets = batch["labels"][:, 1:]
+    real = targets != -100
+    hits = (logits.argmax(-1) == targets)[real].float().mean()
+    assert result.rows[-1].accuracy == pytest.approx(float(hits))
+
+
+def test_gradient_checkpointing_of_hugging_face_changes_no_bits():
+    transformers = pytest.importorskip("transformers")
+    data = []
+    for seed in range(2):
+        tokens, labels = sequences(seed=seed)
+        data.append({"input_ids": tokens, "labels": labels})
+    saving = bert(transformers).train()
+    saving.gradient_checkpointing_enable()
+    ends = [train(model, data).x for model in (saving, bert(transformers).train())]
+    assert torch.equal(*ends)
+
+
+def test_a_stream_of_the_hub_is_refused_in_one_line():
+    transformers = pytest.importorskip("transformers")
+    datasets = pytest.importorskip("datasets")
+    tokens, labels = sequences()
+    table = datasets.Dataset.from_dict({"input_ids": tokens.tolist(), "label": labels.tolist()})
+    with pytest.raises(fedstep.InputError, match="client 0 is an IterableDataset"):
+        train(bert(transformers), [table.to_iterable_dataset()])
+
+
+def test_a_hugging_face_model_in_16_bits_comes_back_in_16_bits():
+    transformers = pytest.importorskip("transformers")
+    tokens, labels = sequences()
+    model = bert(transformers).to(torch.bfloat16)
+    result = train(model, [{"input_ids": tokens, "labels": labels}])
+    assert result.x.dtype == torch.float32
+    assert next(result.model.parameters()).dtype == torch.bfloat16

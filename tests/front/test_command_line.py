@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -60,6 +61,9 @@ def test_demo_writes_a_report_and_says_where(tmp_path):
     page = report.read_text()
     assert "fedavg(step=0.01)" in page
     assert "fedstep demo --data synthetic --rounds 2 --seed 0" in page
+    # costs are counted to the same target on the terminal and on the page
+    target = float(re.search(r"to reach accuracy ([0-9.]+)", done.stdout)[1])
+    assert f"rounds to {100 * target:.1f}" in page
 
 
 def test_demo_is_reproducible(tmp_path):

@@ -126,6 +126,24 @@ def test_no_word_of_a_table_is_cut_at_80_columns(words, capsys, narrow):
     assert [word for word in words_of(records) if word not in seen] == []
 
 
+WIDE = [
+    ["list", "--slots"],
+    ["explain", "fedpace"],
+    ["explain", "fedcams"],
+    ["leaderboard", "list"],
+]
+
+
+@pytest.mark.parametrize("words", WIDE)
+def test_long_specs_and_prose_are_folded_at_80_columns(words, capsys, narrow):
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "…" not in text
+    # formulas stay as they are written
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("    ")]
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_no_number_of_a_comparison_is_cut_at_80_columns(tmp_path, capsys, narrow):
     homes.make(tmp_path)
     seen = shown(capsys, "compare", str(tmp_path))

@@ -32,6 +32,9 @@ WITH_CODE = [page for page in PAGES if blocks(page, "python") and page not in GI
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     if page == "lora.md":
         pytest.skip("minutes, and an extra: its notebook is run in the slow group")
+    if page == "hugging-face.md":
+        pytest.importorskip("transformers", reason="`make test-extras` runs it")
+        pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
     for code in blocks(page, "python"):

@@ -59,6 +59,13 @@ def test_words_of_a_study_are_escaped(results, field):
     assert harmless(page_of(replace(results, study=replace(results.study, **{field: EVIL}))))
 
 
+def test_code_among_the_words_of_a_study_is_marked_and_escaped(results):
+    text = f"the task `femnist`, and `{EVIL}`"
+    page = page_of(replace(results, study=replace(results.study, text=text)))
+    assert "<code>femnist</code>" in page
+    assert harmless(page)
+
+
 def test_a_tuning_seed_given_as_text_is_escaped(results):
     tuning = replace(results.study.tuning, seed=EVIL)
     assert harmless(page_of(replace(results, study=replace(results.study, tuning=tuning))))

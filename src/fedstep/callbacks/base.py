@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +110,13 @@ class WatchedColumn:
         if self.higher_is_better:
             return value
         return -value
+
+
+def callbacks_of(given: Any) -> list[Callback]:
+    """Callbacks of a list."""
+    if not isinstance(given, Iterable):
+        raise InputError(f"callbacks={given!r}: give a list, [{given!r}]")
+    return [callback_of(one) for one in given]
 
 
 def callback_of(given: Any) -> Callback:

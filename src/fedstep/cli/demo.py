@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
             fits.append(demo.run_demo(task, method, options.rounds, options.seed, watch))
             board.finished(method)
     comparison = _comparison(fits, options.rounds)
-    path = _write_report(fits, task, options)
+    path = _write_report(fits, task, options, comparison.target)
     # after the report: its path is part of the answer
     if options.json:
         print_json({**asdict(comparison), "report": str(path)})
@@ -103,7 +103,9 @@ def _comparison(fits: list[Fit], rounds: int) -> Comparison:
     return compare_groups(groups, rounds, common_target(runs))
 
 
-def _write_report(fits: list[Fit], task: Problem, options: argparse.Namespace) -> Path:
+def _write_report(
+    fits: list[Fit], task: Problem, options: argparse.Namespace, target: float
+) -> Path:
     from fedstep.report.report import write_report
 
     # without --out: the same run has the same page, wherever it is written
@@ -115,6 +117,8 @@ def _write_report(fits: list[Fit], task: Problem, options: argparse.Namespace) -
         lead=LEAD,
         command=command,
         settings={fit.name: fit.settings for fit in fits},
+        # the page and the terminal count the same costs
+        target=target,
     )
 
 

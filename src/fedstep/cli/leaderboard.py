@@ -115,7 +115,10 @@ def list_board(options: argparse.Namespace) -> None:
             str(len(shown.standings)),
             printable(first),
         )
-    table = Table("entry", "spec", "grid points", box=None)
+    table = Table("entry", box=None)
+    # folded: a spec without spaces would be cut
+    table.add_column("spec", overflow="fold")
+    table.add_column("grid points")
     for entry in entries:
         points = 0
         if entry.grid:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fedstep.cli.catalog import Entry, catalog, methods_markdown
+from fedstep.cli.catalog import LABEL, Entry, catalog, methods_markdown
 from fedstep.cli.options import add_json, print_json
 from fedstep.core.errors import InputError, unknown
 from fedstep.run.terminal import console
@@ -82,15 +83,16 @@ def list_slots(options: argparse.Namespace) -> None:
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
-    table.add_column("fedavg(...) with")
+    # folded: a filler without spaces would be cut
+    table.add_column("fedavg(...) with", overflow="fold")
     for name, keywords in slots.items():
         fillers = "  ".join(f"{slot}={filler}" for slot, filler in keywords.items())
         table.add_row(name, fillers or "nothing else")
     terminal = console()
     terminal.print(table)
     terminal.print(
-        "\nAny method takes these keywords: "
-        "fedstep explain 'fedsls(server=Adaptive(moment=Average()))'.",
+        "\nAny method takes these keywords:\n"
+        "  fedstep explain 'fedsls(server=Adaptive(moment=Average()))'",
         soft_wrap=True,
     )
 
@@ -145,12 +147,31 @@ def explain_method(options: argparse.Namespace) -> None:
     if options.json:
         print_json({**_record(entry), "text": entry.doc, "slots": fillers})
         return
-    table = Table("slot", "filled by", box=None, pad_edge=False)
+    table = Table("slot", box=None, pad_edge=False)
+    table.add_column("filled by", overflow="fold")
     for slot, words in fillers.items():
         table.add_row(slot, words)
     terminal = console()
-    terminal.print(f"{entry.signature}\n\n{entry.doc}\n", soft_wrap=True)
+    text = refilled(entry.doc, terminal.width)
+    terminal.print(f"{entry.signature}\n\n{text}\n", soft_wrap=True)
     terminal.print(table)
+
+
+def refilled(doc: str, width: int) -> str:
+    """A docstring whose prose has lines of the terminal's width; formulas, indented, stay."""
+    lines: list[str] = []
+    prose: list[str] = []
+    # one more, empty: it ends the last paragraph
+    for line in [*doc.splitlines(), ""]:
+        formula = not line or line.startswith(" ")
+        if prose and (formula or LABEL.match(line)):
+            lines.append(textwrap.fill(" ".join(prose), width, break_on_hyphens=False))
+            prose = []
+        if formula:
+            lines.append(line)
+        else:
+            prose.append(line.strip())
+    return "\n".join(lines).rstrip()
 
 
 def _entry(name: str) -> Entry:

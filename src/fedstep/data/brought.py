@@ -15,6 +15,7 @@ from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, TensorD
 from torch.utils.data import default_collate as torch_collate
 
 from fedstep.core.errors import InputError
+from fedstep.data.arrays import as_array
 from fedstep.data.columns import Columns, choose_columns
 from fedstep.data.federation import Federation, fields_of
 from fedstep.data.lazy import (
@@ -30,7 +31,6 @@ from fedstep.data.lazy import (
 from fedstep.data.parts import Parts
 
 MEMORY = 2**30  # bytes of samples that are read into memory, where nothing is random
-SPLITS = {"train", "training", "validation", "valid", "val", "test"}
 FEW = 2  # samples that show what a batch looks like
 
 
@@ -61,7 +61,7 @@ class Brought:
     def of(data: Any, what: str) -> Brought:
         if isinstance(data, DataLoader):
             return _of_loader(data, what)
-        if isinstance(data, IterableDataset):
+        if _is_stream(data):
             raise InputError(
                 f"{what} is an IterableDataset, which has no n-th sample: "
                 "give a Dataset with __getitem__, or a list of its samples"
@@ -72,7 +72,7 @@ class Brought:
             return Brought(what, named=_named_arrays(data, what))
         if isinstance(data, tuple) or _is_pair_of_arrays(data):
             return Brought(what, arrays=fields_of(data, what))
-        if isinstance(data, Tensor) or not _can_be_read(data):
+        if isinstance(data, Tensor) or not can_be_read(data):
             fields_of(data, what)  # refuses it in plain words
         if len(data) == 0:
             raise InputError(f"{what} has no samples: leave it out")
@@ -118,24 +118,6 @@ class Reading:
     collate: Collate | None
     lazy: bool
     notes: tuple[str, ...]
-
-
-def client_list(clients: Any) -> list[Brought]:
-    """The clients of a list or of a dict."""
-    if isinstance(clients, Mapping):
-        return _of_dict(clients)
-    if hasattr(clients, "columns") or hasattr(clients, "column_names"):
-        raise InputError(
-            f"clients is one table ({type(clients).__name__}): say which column names the client, "
-            "fedstep.data.clients_from(table, client=..., target=...)"
-        )
-    if not hasattr(clients, "__len__") or isinstance(clients, DataLoader | Tensor):
-        raise InputError(
-            f"clients is a {type(clients).__name__}: give a list with the samples of each client"
-        )
-    if len(clients) == 0:
-        raise InputError("there are no clients: give at least one")
-    return [Brought.of(data, f"client {i}") for i, data in enumerate(clients)]
 
 
 def pooled(sets: Sequence[Brought], reading: Reading) -> ReadSamples:
@@ -237,31 +219,16 @@ def _of_loader(loader: DataLoader[Any], what: str) -> Brought:
     return replace(inner, collate=collate)
 
 
-def _of_dict(clients: Mapping[Any, Any]) -> list[Brought]:
-    names = [str(name) for name in clients]
-    # the commonest mistake with `datasets`: its splits taken for clients
-    if set(names) <= SPLITS:
-        raise InputError(
-            f"clients is a dict of splits ({', '.join(names)}): give "
-            "fedstep.data.clients_from(splits['train'], client=..., target=...)"
-        )
-    values = list(clients.values())
-    if values and not _can_be_read(values[0]) and not isinstance(values[0], tuple | Mapping):
-        raise InputError("clients is a dict: its values must be the samples of one client each")
-    return [Brought.of(data, f"client {name}") for name, data in clients.items()]
+def _is_stream(data: Any) -> bool:
+    # that of `datasets` has the same name, and is torch's only once it has been gone through
+    kind = type(data)
+    return isinstance(data, IterableDataset) or kind.__name__ == IterableDataset.__name__
 
 
 def _named_arrays(data: Mapping[str, Any], what: str) -> dict[str, Tensor]:
     columns = {}
     for name, values in data.items():
-        try:
-            columns[str(name)] = torch.as_tensor(values)
-        except (TypeError, ValueError, RuntimeError):
-            # a column of text, or rows of unequal length
-            raise InputError(
-                f"{what}: column {name!r} is no array of numbers: encode it, "
-                "or give samples and collate=fedstep.data.Pad()"
-            ) from None
+        columns[str(name)] = as_array(values, f"{what}, column {name!r}")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
         raise InputError(f"{what}: columns differ in length: {lengths}")
@@ -275,7 +242,8 @@ def _is_pair_of_arrays(data: Any) -> bool:
     return not isinstance(data[0], tuple | Mapping)
 
 
-def _can_be_read(data: Any) -> bool:
+def can_be_read(data: Any) -> bool:
+    """Whether something has a length and an n-th sample."""
     return hasattr(data, "__getitem__") and hasattr(data, "__len__")
 
 

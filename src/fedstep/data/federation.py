@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
 from fedstep.core.errors import InputError
+from fedstep.data.arrays import as_array
 from fedstep.data.parts import Parts
 
 
@@ -111,17 +112,19 @@ def fields_of(
         raise InputError(
             f"{what} is a {kind}: give a pair of arrays (inputs, targets) or a Dataset"
         )
-    try:
-        fields = tuple(torch.as_tensor(field) for field in data)
-    except (TypeError, ValueError, RuntimeError) as error:
-        # texts, arrays of objects, lists of unequal length
-        raise InputError(f"{what}: its fields do not become arrays ({error})") from None
+    fields = tuple(as_array(field, f"{what}, {name}") for field, name in _named(data))
     lengths = [_length(field) for field in fields]
     if len(set(lengths)) > 1 or lengths[0] < 0:
         raise InputError(f"{what}: inputs and targets differ in length ({lengths})")
     if lengths[0] == 0:
         raise InputError(f"{what} has no samples: leave it out")
     return fields
+
+
+def _named(data: Sequence[Any]) -> list[tuple[Any, str]]:
+    """The fields with what each is called in errors."""
+    names = ["inputs"] * (len(data) - 1) + ["targets"]
+    return list(zip(data, names, strict=True))
 
 
 def _length(field: Tensor) -> int:

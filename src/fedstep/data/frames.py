@@ -23,6 +23,8 @@ from fedstep.data.parts import Parts
 
 Array = NDArray[Any]
 SHOWN = 4  # names in a line
+SEPARATORS = (",", ";", "\t")  # the first where none occurs
+GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
 def clients_from(
@@ -116,9 +118,7 @@ def _as_array(column: Any) -> Array:
 def _csv_columns(path: Path) -> dict[str, Array]:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
-    # a spreadsheet puts a mark in front of the first name, which would be part of it
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.reader(file))
+    rows = _csv_rows(path)
     if len(rows) < 2:
         raise InputError(f"{path}: a header and at least one row are needed")
     # the whole file: a table that is dealt to clients is in memory anyway
@@ -133,9 +133,28 @@ def _csv_columns(path: Path) -> dict[str, Array]:
     return columns
 
 
+def _csv_rows(path: Path) -> list[list[str]]:
+    try:
+        # a spreadsheet puts a mark in front of the first name, which would be part of it
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = file.readline()
+            # spreadsheets of half of Europe part cells by semicolons
+            mark = max(SEPARATORS, key=header.count)
+            file.seek(0)
+            rows = list(csv.reader(file, delimiter=mark))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: no CSV file in UTF-8 ({error}): save it as one") from None
+    # an empty line at the end is no row
+    return [row for row in rows if row]
+
+
 def _parsed(texts: list[str]) -> Array:
-    """Numbers where all are; an empty cell is a gap."""
-    filled = [text if text.strip() else "nan" for text in texts]
+    """Numbers where all are; an empty cell is a gap, and so is what stands for one."""
+    filled = []
+    for text in texts:
+        if text.strip().lower() in GAPS:
+            text = "nan"
+        filled.append(text)
     # whole numbers first: classes must not become fractions
     for kind in (np.int64, np.float64):
         try:

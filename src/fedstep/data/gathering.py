@@ -14,7 +14,6 @@ from fedstep.data.brought import (
     Brought,
     RandomSamples,
     Reading,
-    client_list,
     has_its_own_generator,
     joined,
     lazily,
@@ -22,6 +21,7 @@ from fedstep.data.brought import (
     read_into_memory,
     way_of_reading,
 )
+from fedstep.data.client_list import ScoredSet, client_list
 from fedstep.data.columns import choose_columns
 from fedstep.data.federation import Federation
 from fedstep.data.lazy import Collate
@@ -47,38 +47,6 @@ class Gathered:
 
     federation: Federation
     scored: Mapping[str, ScoredSamples]
-
-
-@dataclass(frozen=True)
-class ScoredSet:
-    """A set that was brought for scoring: one, or one of every client."""
-
-    name: str
-    sets: tuple[Brought, ...]
-    dealt: bool  # every client has its own
-
-    @staticmethod
-    def of(
-        name: str,
-        given: Any,
-        collate: Collate | None,
-    ) -> ScoredSet:
-        # a federation is dealt already: its clients stay apart
-        if isinstance(given, Federation):
-            sets = []
-            for i, part in enumerate(given.parts):
-                fields = tuple(field[part] for field in given.fields)
-                sets.append(Brought(f"{name}, client {i}", arrays=fields))
-            return ScoredSet(name, tuple(sets), True)
-        # without collate a list of pairs of arrays has one pair a client
-        if collate is None and _is_one_a_client(given):
-            brought = [Brought.of(one, f"{name}, client {i}") for i, one in enumerate(given)]
-            return ScoredSet(name, tuple(brought), True)
-        return ScoredSet(
-            name,
-            (Brought.of(given, name),),
-            False,
-        )
 
 
 def gather(
@@ -245,22 +213,6 @@ def _scored(
     if one.dealt:
         return ScoredSamples(fields, parts)
     return ScoredSamples(fields)
-
-
-def _is_one_a_client(given: Any) -> bool:
-    if not isinstance(given, list) or not given:
-        return False
-    first = given[0]
-    if not isinstance(first, tuple | list) or len(first) < 2:
-        return False
-    inputs = first[0]
-    targets = first[-1]
-    # a sample may be such a pair too, but its target is one number
-    if not hasattr(targets, "__len__") or not hasattr(inputs, "__len__"):
-        return False
-    if isinstance(targets, Tensor) and targets.dim() == 0:
-        return False
-    return len(inputs) == len(targets)
 
 
 def _refuse_mixed_kinds(everything: Sequence[Brought]) -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
+from fedstep.data.arrays import as_array
+from fedstep.data.forms import FieldForm
 from fedstep.data.padding import TARGET_NAMES
 
 Collate: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -69,6 +71,7 @@ class ReadSamples:
     pool: Sequence[Any]  # every sample of every client, and what is scored, behind one another
     names: tuple[str, ...] | None  # of the fields; None: samples are tuples
     collate: Collate | None = None  # None: samples of one shape are stacked
+    form: FieldForm = FieldForm()  # what model and loss take them in
 
     @property
     def ragged(self) -> bool:
@@ -95,7 +98,7 @@ class ReadSamples:
                 batch = stacked(samples)
             else:
                 batch = self.collate(samples)
-        return batch_fields(batch, self.names, len(samples))
+        return self.form(batch_fields(batch, self.names, len(samples)))
 
 
 def same_sample(
@@ -205,7 +208,7 @@ def _stack(
 ) -> Any:
     if is_text(values[0]):
         return list(values)
-    rows = [torch.as_tensor(value) for value in values]
+    rows = [as_array(value, name) for value in values]
     shapes = {tuple(row.shape) for row in rows}
     if len(shapes) > 1:
         short = min(shapes)

@@ -72,6 +72,10 @@ class FlatModel(ABC):
         """What the predictions of a batch are compared with."""
         return batch.targets
 
+    def scores(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores with classes on axis 1, and labels: what metrics of classes see."""
+        return predictions, targets
+
     def counting(self, targets: Tensor | None) -> Self:
         """The same model, which leaves out ignored targets where these have some.
 

@@ -74,6 +74,18 @@ class ParameterLayout:
             return first.to_real()
         return first
 
+    def cast_inputs(self, fields: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """A batch as a module of 16 bits or of complex numbers takes it; targets stay."""
+        if not self.casts:
+            return fields
+        *inputs, targets = fields
+        cast_inputs = []
+        for field in inputs:
+            if field.is_floating_point():
+                field = field.to(self.input_dtype)
+            cast_inputs.append(field)
+        return *cast_inputs, targets
+
     def flat(self, parameters: Mapping[str, Tensor]) -> Vec:
         """The parameters as one vector."""
         pieces = []

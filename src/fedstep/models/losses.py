@@ -35,14 +35,14 @@ class BatchLoss:
 
 def mse(predictions: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
     """Squared error; targets of shape (N,) fit predictions of (N, 1)."""
-    return functional.mse_loss(predictions, _like(targets, predictions), reduction=reduction)
+    return functional.mse_loss(predictions, like(targets, predictions), reduction=reduction)
 
 
 def bce(predictions: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
     """Binary cross-entropy of logits and targets 0 or 1; (N,) fits (N, 1)."""
     return functional.binary_cross_entropy_with_logits(
         predictions,
-        _like(targets, predictions),
+        like(targets, predictions),
         reduction=reduction,
     )
 
@@ -51,6 +51,9 @@ NAMED: dict[str, Loss] = {
     "cross_entropy": functional.cross_entropy,
     "mse": mse,
     "bce": bce,
+    "l1": functional.l1_loss,
+    "huber": functional.huber_loss,
+    "nll": functional.nll_loss,
 }
 
 
@@ -155,7 +158,8 @@ def _takes_the_batch(function: Callable[..., Any]) -> bool:
     return len(names) > 1 and names[1] == "batch"
 
 
-def _like(targets: Tensor, predictions: Tensor) -> Tensor:
+def like(targets: Tensor, predictions: Tensor) -> Tensor:
+    """Targets in the shape and type of the predictions that they are compared with one by one."""
     # (N,) against (N, 1) would be broadcast to (N, N), and the mean be that of all pairs
     if targets.shape != predictions.shape and targets.numel() == predictions.numel():
         targets = targets.reshape(predictions.shape)

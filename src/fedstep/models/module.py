@@ -23,24 +23,28 @@ from fedstep.models.layers import (
 )
 from fedstep.models.layout import ParameterLayout, trained_parameters
 from fedstep.models.linear_block import MaybeLinear
+from fedstep.models.loss_kinds import LossKind, binary_scores, kind_of
 from fedstep.models.losses import (
     BatchLoss,
     GivenLoss,
     OwnLoss,
     ignored_target,
     is_pointwise,
+    like,
     loss_of,
     per_sample,
 )
 from fedstep.models.outputs import (
+    by_name,
     call_by_name,
     needed_predictions,
     own_loss,
     predictions_of,
     predicts_next,
-    recomputes_in_backward,
 )
+from fedstep.models.recomputing import Recomputed, recomputes_in_backward
 from fedstep.models.seeded import seeded
+from fedstep.models.unusable import copied, refuse_unusable
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -62,9 +66,10 @@ class ModuleModel(MaybeLinear):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        refuse_unusable(module)
         refuse_running_statistics(module)
         self._sparse = sparse_layers(module)
-        self.module = with_dense_gradients(copy.deepcopy(module))
+        self.module = with_dense_gradients(copied(module))
         self.layout = ParameterLayout.of(self.module)
         self.names = names
         self.given_loss = loss
@@ -73,8 +78,11 @@ class ModuleModel(MaybeLinear):
         if not isinstance(self.loss, OwnLoss | BatchLoss):
             self.loss = per_sample(self.loss)
             self.pointwise = is_pointwise(self.loss)
+        self.loss_kind = kind_of(self.loss)
         # whether the output at place t is compared with the target at t + 1; `examined` finds out
         self.predicts_next = False
+        # whether layers run again in the backward pass; `examined` finds that out, too
+        self.recomputes = False
         self._start = self.layout.flat(trained_parameters(self.module))
         self._buffers = dict(self.module.named_buffers())
         # by position and in its own type: only then the predictions are linear in the vector
@@ -135,21 +143,12 @@ class ModuleModel(MaybeLinear):
         """Find out what a pass forward and back shows of the module; this copy learns it."""
         x = self.init().requires_grad_()
         with torch.enable_grad(), seeded(int(batch.seed), x.device):
-            output = self._output(x, batch)
-            loss = self._losses(output, batch).mean()
-            recomputes = loss.requires_grad and recomputes_in_backward(self.module, loss, x)
-        if not loss.requires_grad:
-            raise InputError(
-                f"the loss of {type(self.module).__name__} does not depend on its parameters: "
-                "turn activation checkpointing off (use_reentrant=True), or no_grad in its forward"
-            )
-        if recomputes:
-            # it would be done with the module's own parameters instead of those of x: the
-            # gradient would be wrong, and nothing would say so
-            raise InputError(
-                f"{type(self.module).__name__} computes activations again in the backward pass: "
-                "turn activation checkpointing off (gradient_checkpointing_disable())"
-            )
+            output = self.output(x, batch)
+            loss = self.losses(output, batch).mean()
+            self.recomputes = recomputes_in_backward(self.module, loss, x)
+        if self.recomputes and self.traits is not None:
+            # a block is one pass for several clients, and so is what is computed again: row by row
+            self.traits = replace(self.traits, blocks=False, padding=False)
         predictions = predictions_of(output)
         if isinstance(self.loss, OwnLoss) and predictions is not None:
             self.predicts_next = predicts_next(loss, predictions, batch.targets)
@@ -180,8 +179,13 @@ class ModuleModel(MaybeLinear):
         return values
 
     def values(self, x: Vec, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        output = self._output(x, batch)
-        losses = self._losses(output, batch)
+        if self.recomputes:
+            x = x.view_as(x)  # of this pass alone, and so are the hooks on it
+        state = self._state(x)
+        output = self._called(state, batch)
+        losses = self.losses(output, batch)
+        if self.recomputes:
+            Recomputed(self.module, state).keep_for(losses, x)
         predictions = predictions_of(output)
         if self.predicts_next and predictions is not None:
             predictions = predictions[..., :-1]
@@ -190,7 +194,15 @@ class ModuleModel(MaybeLinear):
     def targets(self, batch: Batch) -> Tensor:
         if self.predicts_next:
             return batch.targets[..., 1:]
+        if self.loss_kind is LossKind.NUMBERS:
+            return batch.targets.to(self.layout.dtype)
         return batch.targets
+
+    def scores(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        if self.loss_kind is None or not self.loss_kind.is_binary:
+            return predictions, targets
+        binary = binary_scores(self.loss_kind, predictions, targets)
+        return binary or (predictions, targets)
 
     def counting(self, targets: Tensor | None) -> Self:
         ignored = ignored_target(self.loss)
@@ -210,49 +222,40 @@ class ModuleModel(MaybeLinear):
             return None
         return torch.ne(batch.targets, ignored)
 
-    def _output(self, x: Vec, batch: Batch) -> Any:
+    def output(self, x: Vec, batch: Batch) -> Any:
         """What the module returns."""
+        return self._called(self._state(x), batch)
+
+    def _state(self, x: Vec) -> dict[str, Tensor]:
         state = self.parameters(x)
         # copies, so that a pass that writes to a buffer leaves no mark
         for name, buffer in self._buffers.items():
             state[name] = buffer.clone()
-        fields = batch.fields
-        if self.layout.casts:
-            fields = self._in_its_type(fields)
+        return state
+
+    def _called(self, state: dict[str, Tensor], batch: Batch) -> Any:
+        fields = self.layout.cast_inputs(batch.fields)
         inputs, keywords = call_by_name(self.names, fields, isinstance(self.loss, OwnLoss))
         return torch.func.functional_call(self.module, state, inputs, keywords)
 
-    def _in_its_type(self, fields: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The inputs as a module of 16 bits or of complex numbers takes them."""
-        dtype = self.layout.input_dtype
-        *inputs, targets = fields
-        cast_inputs = []
-        for field in inputs:
-            if field.is_floating_point():
-                field = field.to(dtype)
-            cast_inputs.append(field)
-        return *cast_inputs, targets
-
-    def _losses(self, output: Any, batch: Batch) -> Tensor:
+    def losses(self, output: Any, batch: Batch) -> Tensor:
+        """Loss of each sample (or their mean) of what the module returned."""
         if isinstance(self.loss, OwnLoss):
             return own_loss(output, self.module).to(self.layout.dtype)
         if isinstance(self.loss, BatchLoss):
-            losses = self.loss.function(output, self._as_given(batch))
+            losses = self.loss.function(output, by_name(self.names, batch))
             return torch.as_tensor(losses)
         return self.scored(needed_predictions(output, self.module), batch)
-
-    def _as_given(self, batch: Batch) -> Any:
-        """The batch as the user's own loss takes it: by name where the data have names."""
-        if self.names is None:
-            return batch
-        return dict(zip(self.names, batch.fields, strict=True))
 
     def scored(self, predictions: Tensor, batch: Batch) -> Tensor:
         assert callable(self.loss)
         if predictions.dtype in HALF:
             # a mean of 16 bits has three digits: too few for a search to compare by
             predictions = predictions.to(self.layout.dtype)
-        return self.loss(predictions, batch.targets)
+        targets = batch.targets
+        if self.loss_kind not in (None, LossKind.CLASSES):
+            targets = like(targets, predictions)
+        return self.loss(predictions, targets)
 
     def _reduced(self, x: Vec, batch: Batch) -> Output:
         if not self._embeds or self._last is None:

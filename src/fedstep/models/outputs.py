@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fedstep.core.errors import InputError
+from fedstep.core.types import Batch
 
 IGNORED = -100  # the label of targets that count for nothing, in torch and in Hugging Face
 TARGETS = "labels"  # what a Hugging Face model calls them
@@ -49,6 +49,13 @@ def call_by_name(
     return inputs, keywords
 
 
+def by_name(names: Sequence[str] | None, batch: Batch) -> Any:
+    """The batch as a loss of the user's takes it: by name where the data have names."""
+    if names is None:
+        return batch
+    return dict(zip(names, batch.fields, strict=True))
+
+
 def own_loss(output: Any, module: nn.Module) -> Tensor:
     """The loss that a module computed of its own."""
     loss = _part(output, "loss")
@@ -63,6 +70,9 @@ def own_loss(output: Any, module: nn.Module) -> Tensor:
 def predictions_of(output: Any) -> Tensor | None:
     """The predictions of an output, classes on axis 1; None where it is not clear which they are."""
     if isinstance(output, Tensor):
+        # of one sample `squeeze()` leaves a bare number
+        if output.dim() == 0:
+            return output.reshape(1)
         return output
     logits = _part(output, "logits")
     if not isinstance(logits, Tensor):
@@ -103,27 +113,6 @@ def predicts_next(loss: Tensor, predictions: Tensor, targets: Tensor) -> bool:
     value = loss.float()
     # the nearer of the two: neither is exact, a model may add terms of its own
     return bool((value - later).abs() < (value - here).abs())
-
-
-def recomputes_in_backward(module: nn.Module, loss: Tensor, x: Tensor) -> bool:
-    """Whether layers run again during the backward pass: activation checkpointing."""
-    calls: list[str] = []
-
-    def note(layer: nn.Module, inputs: Any) -> None:
-        calls.append(type(layer).__name__)
-
-    hooks = [layer.register_forward_pre_hook(note) for layer in module.modules()]
-    try:
-        torch.autograd.grad(loss, x)
-    except RuntimeError as error:
-        # the older kind says so itself, in other words
-        if "checkpoint" in str(error).lower():
-            return True
-        raise
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return bool(calls)
 
 
 def _part(output: Any, name: str) -> Any:

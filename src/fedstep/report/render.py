@@ -71,6 +71,7 @@ def _environment() -> Environment:
     environment.filters["csv_link"] = _csv_link
     environment.filters["file_name"] = _file_name
     environment.filters["whole"] = _whole
+    environment.filters["prose"] = _prose
     return environment
 
 
@@ -96,6 +97,19 @@ def _file_name(title: str) -> str:
     # A title in another script has no letter left.
     stem = words.strip("-") or "figure"
     return f"{stem}.csv"
+
+
+def _prose(text: str) -> Markup:
+    """Words that are not ours, escaped; what stands between backticks is code."""
+    from markupsafe import Markup
+
+    parts = []
+    for number, part in enumerate(text.split("`")):
+        frame = Markup("{}")
+        if number % 2:
+            frame = Markup("<code>{}</code>")
+        parts.append(frame.format(part))
+    return Markup("").join(parts)
 
 
 def _whole(head: str) -> str:

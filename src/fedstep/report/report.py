@@ -52,14 +52,19 @@ def write_report(
     lead: str = "",
     command: str = "",
     settings: Mapping[str, Any] | None = None,
+    target: float | None = None,
 ) -> Path:
-    """Write the page of one or several runs and return its absolute path."""
+    """Write the page of one or several runs and return its absolute path.
+
+    target: of the metric, that costs are counted to; None: near the best mean.
+    """
     page = runs_page(
         title,
         runs,
         lead=lead,
         command=command,
         settings=settings,
+        target=target,
     )
     return write_page(path, page)
 
@@ -93,6 +98,7 @@ def runs_page(
     lead: str = "",
     command: str = "",
     settings: Mapping[str, Any] | None = None,
+    target: float | None = None,
 ) -> Page:
     """Runs of which nothing is known but their rows: each is a method with one seed."""
     groups = [Group.alone(run) for run in runs]
@@ -104,7 +110,7 @@ def runs_page(
     return _page(
         title=title,
         groups=groups,
-        comparison=compare_groups(groups, rounds),
+        comparison=compare_groups(groups, rounds, target),
         texts=(lead,),
         command=command or fit_command(settings or {}),
         details=details,

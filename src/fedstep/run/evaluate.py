@@ -49,6 +49,21 @@ class Pass:
     predictions: Tensor | None  # None: the model gives a loss only
     targets: Tensor
     counted: Tensor | None  # which targets count; None: all
+    scores: Tensor | None  # predictions and targets as metrics of classes see them
+    labels: Tensor
+
+    def compared_by(self, metric: Metric) -> tuple[Tensor, Tensor]:
+        """Predictions and targets as a metric takes them."""
+        if self.predictions is None or self.scores is None:
+            raise InputError(f"metric {metric.name}: the model gives a loss and no predictions")
+        if metric.of_classes:
+            return self.scores, self.labels
+        return self.predictions, self.targets
+
+    def usual_metrics(self) -> tuple[Metric, ...]:
+        """What is measured where nothing is named."""
+        binary = self.scores is not self.predictions
+        return default_metrics(self.scores, self.labels, binary)
 
 
 def evaluate(
@@ -72,7 +87,7 @@ def evaluate(
     for outcome in _passes(model, x, fields, transform, chunk):
         # the predictions' shape decides, which nobody knows before the first pass
         if metrics is None:
-            metrics = default_metrics(outcome.predictions, outcome.targets)
+            metrics = outcome.usual_metrics()
         losses.append(outcome)
         count = len(outcome.targets)
         counted = outcome.counted
@@ -103,7 +118,7 @@ def usual_metrics(
     # one sample is enough: shapes and types decide, not values
     first = tuple(f[:1] for f in fields)
     for outcome in _passes(model, x, first, transform, 1):
-        return default_metrics(outcome.predictions, outcome.targets)
+        return outcome.usual_metrics()
     return ()
 
 
@@ -202,7 +217,12 @@ def _passes(
         # a loss that is a mean already stands for each of its samples
         count = len(samples[-1])
         losses = losses.double().expand(count).cpu()
-        yield Pass(losses, counts, predictions, model.targets(batch), counted)
+        targets = model.targets(batch)
+        scores = None
+        labels = targets
+        if predictions is not None:
+            scores, labels = model.scores(predictions, targets)
+        yield Pass(losses, counts, predictions, targets, counted, scores, labels)
 
 
 def _statistics(
@@ -210,9 +230,8 @@ def _statistics(
     outcome: Pass,
     weights: Tensor | None,
 ) -> Sums:
-    if outcome.predictions is None:
-        raise InputError(f"metric {metric.name}: the model gives a loss and no predictions")
-    problem = metric.problem(outcome.predictions, outcome.targets)
+    predictions, targets = outcome.compared_by(metric)
+    problem = metric.problem(predictions, targets)
     if problem is not None:
         raise InputError(f"metric {metric.name}: {problem}")
-    return metric.statistics(outcome.predictions, outcome.targets, weights)
+    return metric.statistics(predictions, targets, weights)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError, unknown
@@ -129,18 +128,7 @@ def samples_of(
     if isinstance(flat, ModuleModel):
         # as the model is: float64 inputs, as numpy makes them, are the usual first error
         gathered = cast_to(gathered, flat.layout.dtype)
-        _refuse_fractions_as_classes(flat, gathered.federation)
     return gathered
-
-
-def _refuse_fractions_as_classes(flat: ModuleModel, federation: Federation) -> None:
-    targets = federation.fields[-1]
-    takes_classes = getattr(flat.loss, "func", None) is functional.cross_entropy
-    if takes_classes and targets.is_floating_point() and targets.dim() == 1:
-        raise InputError(
-            "targets are numbers with fractions and the loss is cross-entropy of classes: "
-            "give loss='mse' (or 'bce' for 0 and 1), or whole numbers as targets"
-        )
 
 
 def fitted(flat: FlatModel, federation: Federation, standardize: bool) -> FlatModel:
@@ -231,11 +219,19 @@ def cohort_size_of(per_round: int | None, federation: Federation) -> int:
     return per_round
 
 
-def metrics_given(given: Sequence[GivenMetric] | None) -> tuple[Metric, ...] | None:
+def metrics_given(
+    given: Sequence[GivenMetric] | None, measured_on: bool
+) -> tuple[Metric, ...] | None:
     """What is measured; None: what is usual for such targets."""
     if given is None:
         return None
-    return metrics_of(given)
+    metrics = metrics_of(given)
+    if metrics and not measured_on:
+        raise InputError(
+            f"metrics={list(given)!r} and nothing to measure them on: give test=, validation=, "
+            "or scoring=Scoring(clients=True)"
+        )
+    return metrics
 
 
 def executor_of(

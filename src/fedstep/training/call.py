@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from fedstep.algorithm import Algorithm
-from fedstep.callbacks.base import Callback, RoundEnd, callback_of
+from fedstep.callbacks.base import Callback, RoundEnd, callbacks_of
 from fedstep.callbacks.progress import Progress
 from fedstep.core.errors import InputError
 from fedstep.data.lazy import Collate
@@ -43,6 +43,7 @@ from fedstep.training.arguments import (
     weighting_note,
 )
 from fedstep.training.early import EarlyWarnings
+from fedstep.training.first_pass import fitting
 from fedstep.training.result import Fit, Recipe
 from fedstep.training.running import Training
 from fedstep.training.scoring import Scoring
@@ -100,8 +101,8 @@ def fit(
     or larger than 1 GiB are read a batch at a time. algorithm: a name or spec such as
     "fedexpsls(c=0.1)", or an Algorithm. per_round: clients a round, 20 or all by default.
 
-    What is learnt from. loss: "cross_entropy" (the default), "mse", "bce"; a class or module such as
-    nn.MSELoss; a function of (predictions, targets), or of (output, batch) if its second argument is
+    What is learnt from. loss: "cross_entropy" (the default), "mse", "bce", "l1", "huber", "nll"; a
+    class or module such as nn.MSELoss; a function of (predictions, targets), or of (output, batch) if its second argument is
     called so. A model that takes `labels` computes its own. collate: makes a batch of a list of
     samples, such as `fedstep.data.Pad()`. standardize: put a layer in front of the model that gives
     all columns mean 0 and variance 1 over all clients.
@@ -135,6 +136,8 @@ def fit(
     samples = samples_of(flat, clients, scored, collate)
     federation = samples.federation
     flat = fitted(flat, federation, standardize)
+    samples = fitting(flat, samples)
+    federation = samples.federation
     plan = plan_of(batch, local_steps, local_epochs)
     if rounds < 1:
         raise InputError(f"rounds={rounds}: give at least 1")
@@ -144,13 +147,13 @@ def fit(
         executor=executor_of(executor, workers, flat, federation),
         test=scored_fields(samples, "test"),
         every=every,
-        metrics=metrics_given(metrics),
+        metrics=metrics_given(metrics, bool(samples.scored) or scoring.clients),
         validation=scored_fields(samples, "validation"),
         heldout=scored_fields(samples, "heldout"),
         by_client=client_samples(samples, scoring.clients),
     )
     # the bar comes last: what another callback prints stands above it
-    looking_on = [callback_of(one) for one in callbacks]
+    looking_on = callbacks_of(callbacks)
     if on_round is not None:
         looking_on.append(OnRound(on_round))
     bar = Progress()

@@ -14,6 +14,7 @@ from fedstep.callbacks.base import Callback, RoundEnd, RunStart
 from fedstep.data.federation import Federation
 from fedstep.data.parts import label_counts
 from fedstep.models.flat import FlatModel
+from fedstep.models.loss_kinds import LossKind
 from fedstep.models.module import ModuleModel
 from fedstep.models.standardize import Standardize
 from fedstep.run.record import RoundReport
@@ -89,9 +90,15 @@ def data_lines(simulation: Simulation, batch_margin: int = 1) -> Iterator[str]:
     yield from _weight_lines(task.algorithm.weighting(federation.sizes))
     yield from _batch_lines(federation.sizes, task.plan.batch, batch_margin)
     if federation.transform is None:
-        yield from _label_lines(federation)
+        if not _predicts_numbers(task.model):
+            yield from _label_lines(federation)
         if not _is_standardized(task.model):
             yield from _scale_lines(federation.fields[0])
+
+
+def _predicts_numbers(model: FlatModel) -> bool:
+    # whole numbers are no labels then
+    return isinstance(model, ModuleModel) and model.loss_kind is LossKind.NUMBERS
 
 
 def _weight_lines(weights: Tensor) -> Iterator[str]:

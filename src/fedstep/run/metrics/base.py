@@ -31,6 +31,7 @@ class Metric(ABC):
     kind: str  # its name in texts
     higher_is_better: bool  # which way tuning and tables sort
     percent: bool = False  # a share of [0, 1], which people read in per cent
+    of_classes: bool = False  # sees scores of classes, two where a model has one binary output
 
     @property
     def name(self) -> str:

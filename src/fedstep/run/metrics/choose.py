@@ -74,25 +74,30 @@ def _metric(given: Any) -> Metric:
     return MeanOf(given)
 
 
-def default_metrics(predictions: Tensor | None, targets: Tensor) -> tuple[Metric, ...]:
+def default_metrics(
+    predictions: Tensor | None,
+    targets: Tensor,
+    binary: bool = False,
+) -> tuple[Metric, ...]:
     """What is measured where nothing is named; nothing where the model gives only a loss.
 
-    Numbers: mean squared error, then R2. Classes: accuracy. A sequence of classes for every
-    sample, as of a language model: accuracy, then perplexity.
+    Numbers: mean squared error, then R2. Classes: accuracy, also of several labels of 0 and 1 a
+    sample (binary). A sequence of classes for every sample, as of a language model: accuracy, then
+    perplexity.
     """
     if predictions is None:
         return ()
     fitting = []
-    for metric in _usual(targets):
+    for metric in _usual(targets, binary):
         # nobody asked for these: one that does not fit is left out, not refused
         if metric.problem(predictions, targets) is None:
             fitting.append(metric)
     return tuple(fitting)
 
 
-def _usual(targets: Tensor) -> tuple[Metric, ...]:
+def _usual(targets: Tensor, binary: bool) -> tuple[Metric, ...]:
     if targets.is_floating_point():
         return (MeanSquaredError(), R2())
-    if targets.dim() > 1:
+    if targets.dim() > 1 and not binary:
         return (Accuracy(), Perplexity())
     return (Accuracy(),)

@@ -71,6 +71,7 @@ class Accuracy(Metric):
     kind = "accuracy"
     higher_is_better = True
     percent = True
+    of_classes = True
 
     def problem(self, predictions: Tensor, targets: Tensor) -> str | None:
         return class_problem(predictions, targets)
@@ -97,6 +98,7 @@ class TopKAccuracy(Metric):
     kind = "top_k"
     higher_is_better = True
     percent = True
+    of_classes = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
@@ -137,6 +139,7 @@ class MacroF1(Metric):
     kind = "macro_f1"
     higher_is_better = True
     percent = True
+    of_classes = True
 
     def problem(self, predictions: Tensor, targets: Tensor) -> str | None:
         return class_problem(predictions, targets)
@@ -177,6 +180,7 @@ class Perplexity(Metric):
 
     kind = "perplexity"
     higher_is_better = False
+    of_classes = True
 
     def problem(self, predictions: Tensor, targets: Tensor) -> str | None:
         return class_problem(predictions, targets)
