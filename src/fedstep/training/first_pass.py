@@ -17,7 +17,7 @@ from fedstep.data.gathering import Gathered
 from fedstep.data.lazy import ReadSamples
 from fedstep.models.flat import FlatModel
 from fedstep.models.loss_kinds import LossKind, loss_name
-from fedstep.models.losses import BatchLoss, OwnLoss
+from fedstep.models.losses import OwnLoss
 from fedstep.models.module import ModuleModel
 from fedstep.models.outputs import predictions_of
 from fedstep.models.seeded import seeded
@@ -99,8 +99,11 @@ def _check_loss(flat: ModuleModel, output: Any, fields: tuple[Tensor, ...]) -> N
     """The loss of the first samples; an error of it is one line with both shapes."""
     targets = fields[-1]
     predictions = predictions_of(output)
-    one_by_one = flat.loss_kind not in (None, LossKind.CLASSES)
-    if one_by_one and predictions is not None and predictions.numel() != targets.numel():
+    # an error of the user's own loss stays as it is: the run meets it and says where
+    if flat.loss_kind is None or predictions is None:
+        return
+    one_by_one = flat.loss_kind is not LossKind.CLASSES
+    if one_by_one and predictions.numel() != targets.numel():
         raise InputError(
             f"loss {loss_name(flat.loss)} compares number by number, and {_shapes([predictions])} "
             f"of predictions do not fit {_shapes([targets])} of targets: "
@@ -111,11 +114,8 @@ def _check_loss(flat: ModuleModel, output: Any, fields: tuple[Tensor, ...]) -> N
     except InputError:
         raise
     except Exception as error:
-        if isinstance(flat.loss, BatchLoss):
-            # the user's own words, where the traceback shows their line
-            raise
         # a label out of range is named with its client later
-        if isinstance(error, IndexError) or predictions is None:
+        if isinstance(error, IndexError):
             return
         raise InputError(
             f"loss {loss_name(flat.loss)} does not take {_shapes([predictions])} of predictions "
