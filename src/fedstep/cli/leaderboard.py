@@ -100,7 +100,11 @@ def list_board(options: argparse.Namespace) -> None:
             }
         )
         return
-    tracks = Table("track", "what it is", "target", "rounds", "results", "first", box=None)
+    tracks = Table(box=None)
+    # names are typed again behind `run`: they are not broken
+    tracks.add_column("track", no_wrap=True)
+    for head in ("what it is", "target", "rounds", "results", "first"):
+        tracks.add_column(head)
     for shown in board.tracks:
         first = "-"
         if shown.standings:

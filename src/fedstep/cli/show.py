@@ -152,8 +152,9 @@ def explain_method(options: argparse.Namespace) -> None:
     for slot, words in fillers.items():
         table.add_row(slot, words)
     terminal = console()
+    call = textwrap.fill(entry.signature, terminal.width, subsequent_indent="  ")
     text = refilled(entry.doc, terminal.width)
-    terminal.print(f"{entry.signature}\n\n{text}\n", soft_wrap=True)
+    terminal.print(f"{call}\n\n{text}\n", soft_wrap=True)
     terminal.print(table)
 
 
