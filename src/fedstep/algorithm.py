@@ -75,7 +75,11 @@ class Algorithm:
 
         What cannot work together is refused.
         """
-        return replace(self, correction=self.correction.suited(model, targets))
+        return replace(
+            self,
+            local=self.local.suited(model),
+            correction=self.correction.suited(model, targets),
+        )
 
     def init(self, x: Vec, horizon: int = 0) -> Server:
         """The state before the first of `horizon` planned rounds."""
@@ -134,7 +138,8 @@ class Algorithm:
         # a client may work in other coordinates than those that travel (the span of its samples)
         run = self.local(ctx, forward.enter(start), batches, self.correction)
         x = forward.leave(run.x)
-        finished = self.correction.finish(ctx, x, run.trace)
+        tally = run.message.correction
+        finished = self.correction.finish(ctx.prepared(tally), x, run.trace)
         # a client of whose samples none counts has learnt nothing
         learnt_anything = run.trace.sane & (samples > 0)
 
@@ -144,13 +149,8 @@ class Algorithm:
             step=run.step_memory,
             codec=codec_memory,
         )
-        message = replace(
-            run.message,
-            correction={
-                **finished.message,
-                **run.message.correction,
-            },
-        )
+        sums = without(self.correction.unsent, tally)
+        message = replace(run.message, correction={**finished.message, **sums})
         return LocalRound(
             reply=Reply(delta, message.flat(), samples, learnt_anything),
             memory=_unless_spoilt(finished, learnt_anything, learnt.flat(), memory),
@@ -262,6 +262,7 @@ class Algorithm:
         # every summand was finite; an extrapolated step may overflow all the same
         if not bool(finite(step.x)):
             return later
+        shared = replace(shared, correction=self.correction.moved(correction, server.x, step.x))
         readout = self.readout(
             mean=server.readout,
             old=server.x,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import without
 from fedstep.core.message_kinds import MessageKind
+from fedstep.core.types import Forward
 from fedstep.core.vec import NewState, State, Vec
 
 
@@ -29,6 +30,10 @@ class LocalPart(ABC):  # noqa: B024 - abstract in kind: the slots' base classes 
 
     # what of the shared state is the server's alone and not sent
     withheld: ClassVar[frozenset[str]] = frozenset()
+
+    def suited(self, model: Forward) -> Self:
+        """The part for this model, for a part that must know the shapes of the parameters."""
+        return self
 
     def init(self, x: Vec) -> NewState:
         """The state before the client's first step, `(...)` or `(..., d)` for x `(..., d)`."""

@@ -104,6 +104,11 @@ class Forward(Protocol):
         """The last layer, where there is one behind layers with parameters."""
         ...
 
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The parameters' shapes in the order of the vector; what none covers is a vector."""
+        ...
+
     def __call__(self, x: Vec, batch: Batch) -> Output: ...
     def enter(self, x: Vec) -> Vec:
         """Parameters in the coordinates a client works in."""

@@ -90,6 +90,10 @@ class Correction(Companion):
         """
         return agg.mean(agg.delta), dict(shared)
 
+    def moved(self, shared: State, old: Vec, new: Vec) -> NewState:
+        """What is shared once the server has gone from old to new, after `fold`."""
+        return dict(shared)
+
     def spread(self, shared: State, agg: Aggregate) -> Scalar:
         """Weighted sum over clients of |their part of the direction|^2, after `fold`.
 

@@ -47,6 +47,8 @@ def _algorithm_fits(task: Task) -> bool:
         return False  # the span is one around the model sent
     if type(correction).prepare is not Correction.prepare:
         return False
+    if type(correction).count_gradient is not Correction.count_gradient:
+        return False  # nor are there gradients in the parameters to add up
     if type(correction).steer is not Correction.steer:
         return False  # what steers a direction is a vector of parameters
     parts = (local, local.step, local.direction, local.oracle, local.move)

@@ -16,6 +16,8 @@ class Companion(ABC):  # noqa: B024 - abstract in kind: the neutral element of e
     # passes that `prepare` makes in a local step
     forwards: ClassVar[int] = 0
     backwards: ClassVar[int] = 0
+    # what of the tally is for the client's own use
+    unsent: ClassVar[frozenset[str]] = frozenset()
 
     def terms(self) -> tuple[Term, ...]:
         """What it adds to the client's function."""
@@ -30,9 +32,19 @@ class Companion(ABC):  # noqa: B024 - abstract in kind: the neutral element of e
         return {}
 
     def tally(self, x: Vec) -> NewState:
-        """Zeros, for what is summed over the local steps and sent; x has shape `(..., d)`."""
+        """Zeros, for what is summed over the local steps and sent; x has shape `(..., d)`.
+
+        `finish` finds the sums beside the client's memory.
+        """
         return {}
 
     def count(self, out: Output, batch: Batch) -> NewState:
         """What one local step adds to the tally, given the model's output before the step."""
+        return {}
+
+    def count_gradient(self, g: Vec, ctx: Context) -> NewState:
+        """What it adds to it besides, given the gradient of all that the client descends.
+
+        The terms are part of g; ctx has what they were made of, `prepare`'s values included.
+        """
         return {}

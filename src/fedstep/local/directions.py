@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import torch
 
@@ -13,6 +13,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.local_part import LocalPart
 from fedstep.core.message_kinds import MessageKind
 from fedstep.core.nested import join, part
+from fedstep.core.types import Forward
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
 
@@ -90,6 +91,22 @@ class Clip(Direction):
 
 
 @dataclass(frozen=True)
+class Unit(Direction):
+    """d / |d|: the step is then a length. A d of length 0 stays what it is."""
+
+    def apply(
+        self,
+        d: Vec,
+        x: Vec,
+        state: State,
+    ) -> tuple[Vec, NewState]:
+        length = norm_sq(d).sqrt()
+        # no division by 0 even where its outcome is not used
+        still = length == 0
+        return scale(1 / torch.where(still, 1.0, length), d), {}
+
+
+@dataclass(frozen=True)
 class Decay(Direction):
     """d - weight * x: weight decay as optimisers apply it, after clipping and outside the loss.
 
@@ -154,6 +171,9 @@ class Chain(Direction):
             if type(each).travel is not Direction.travel:
                 name = type(each).__name__
                 raise InputError(f"Chain: {name} travels another way than it searches; put it last")
+
+    def suited(self, model: Forward) -> Self:
+        return replace(self, parts=tuple(each.suited(model) for each in self.parts))
 
     def init(self, x: Vec) -> NewState:
         return self.begin(x, {})

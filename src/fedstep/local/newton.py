@@ -113,7 +113,7 @@ class Newton(LocalSolver):
         # a client of the block without batches never starts
         live = state.newton.get("live", count > 0)
         if not bool(live.any()):
-            return LocalStep(x, state, _at_rest(x, live))
+            return LocalStep(x, state, _at_rest(x, live), torch.zeros_like(x))
 
         f, g = self.oracle(phi, x)
         size = norm_sq(g).sqrt()
@@ -134,7 +134,7 @@ class Newton(LocalSolver):
             },
         )
         record = replace(StepRecord.of(f, outcome), live=live)
-        return LocalStep(after.x, new_state, record)
+        return LocalStep(after.x, new_state, record, g)
 
     def _newton_step(
         self,

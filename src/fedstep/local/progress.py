@@ -28,6 +28,7 @@ class LocalStep:
     x: Vec
     state: SolverState
     record: StepRecord
+    gradient: Vec  # of the clients that took the step, where they looked it up
 
     def placed(
         self,
@@ -40,6 +41,7 @@ class LocalStep:
             x=x.index_copy(0, rows, self.x),
             state=state.put(rows, self.state),
             record=self.record.of_rows(rows, len(x)),
+            gradient=self.gradient,
         )
 
 

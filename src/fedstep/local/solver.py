@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -14,14 +14,15 @@ from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import ClientMessage, SharedState
 from fedstep.core.message_kinds import MessageKind
 from fedstep.core.slots import check_slots
-from fedstep.core.types import Batch, Context, LiveBatch
-from fedstep.core.vec import NewState, State, Vec, lift, scale
+from fedstep.core.types import Batch, Context, Forward, LiveBatch
+from fedstep.core.vec import NewState, State, Vec, scale
 from fedstep.local.companion import Companion
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
 from fedstep.local.objective import Objective, Work
 from fedstep.local.oracles import Autograd, Oracle
 from fedstep.local.progress import LocalRun, LocalStep, SolverState
+from fedstep.local.tally import added
 from fedstep.local.terms import Term, check_terms
 from fedstep.local.trace import StepRecord, Trace
 from fedstep.steps.rule import Outcome, StepRule
@@ -52,6 +53,15 @@ class LocalSolver(ABC):
             move=Move,
         )
         check_terms(type(self).__name__, self.terms)
+
+    def suited(self, model: Forward) -> Self:
+        """The solver for this model."""
+        return replace(
+            self,
+            step=self.step.suited(model),
+            direction=self.direction.suited(model),
+            move=self.move.suited(model),
+        )
 
     def memory_init(self, x: Vec) -> NewState:
         """What the step rule wants to find again in the client's next round."""
@@ -149,8 +159,9 @@ class LocalSolver(ABC):
             records.append(done.record)
             # a step that nobody takes any more has made no pass, and phi has no output to count
             if tally and bool(step.record.live.any()):
-                counts = _of_live(step.record.live, companion.count(phi.output, batch))
-                tally = _added(tally, counts, rows)
+                counts = companion.count(phi.output, batch)
+                gradients = companion.count_gradient(step.gradient, phi.ctx)
+                tally = added(tally, step.record.live, {**counts, **gradients}, rows)
 
         trace = Trace.of(
             records,
@@ -256,6 +267,7 @@ class LocalSolver(ABC):
                 move=move,
             ),
             record=StepRecord.of(f, outcome),
+            gradient=g,
         )
 
 
@@ -273,20 +285,6 @@ def _objective(
     # prepared once a step: f, g and every trial are to see the same values
     values = companion.prepare(ctx, batch)
     return Objective(ctx.prepared(values), batch, terms, extra)
-
-
-def _of_live(live: Tensor, counts: State) -> State:
-    """Counts of the clients that took the step; who is at rest is evaluated but counts nothing."""
-    if bool(live.all()):
-        return counts
-    return {name: torch.where(lift(live, n), n, torch.zeros_like(n)) for name, n in counts.items()}
-
-
-def _added(tally: State, counts: State, rows: Tensor | None) -> NewState:
-    """The tally with what one local step counted."""
-    if rows is None:
-        return {name: total + counts[name] for name, total in tally.items()}
-    return {name: total.index_add(0, rows, counts[name]) for name, total in tally.items()}
 
 
 def _without_step(loss: Tensor) -> StepRecord:

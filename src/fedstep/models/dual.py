@@ -47,6 +47,8 @@ class Dual:
     """
 
     head: ClassVar[Head | None] = None
+    # coordinates of samples, not of parameters: no matrix lies there
+    shapes: ClassVar[tuple[tuple[int, ...], ...]] = ()
     model: ModuleModel
     anchor: Vec  # (d,)
     inputs: Tensor  # (C, N, features), short clients padded with zeros

@@ -38,6 +38,8 @@ class FlatModel(ABC):
     def __init__(self) -> None:
         # the last layer, where there is one behind layers with parameters
         self.head: Head | None = None
+        # of the parameters, in the order of the vector; what none covers is a vector
+        self.shapes: tuple[tuple[int, ...], ...] = ()
         # whether `scored` gives one loss a sample, of that sample alone
         self.pointwise = False
         # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)

@@ -62,6 +62,17 @@ class ParameterLayout:
         return [place.size for place in self.places]
 
     @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of every parameter; a complex one is a vector of real numbers."""
+        shapes: list[tuple[int, ...]] = []
+        for place in self.places:
+            if place.dtype.is_complex:
+                shapes.append((place.size,))
+            else:
+                shapes.append(tuple(place.shape))
+        return tuple(shapes)
+
+    @property
     def casts(self) -> bool:
         """Whether some parameter has another type in the module than in the vector."""
         return any(place.dtype != self.dtype for place in self.places)

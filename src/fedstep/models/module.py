@@ -71,6 +71,7 @@ class ModuleModel(MaybeLinear):
         self._sparse = sparse_layers(module)
         self.module = with_dense_gradients(copied(module))
         self.layout = ParameterLayout.of(self.module)
+        self.shapes = self.layout.shapes
         self.names = names
         self.given_loss = loss
         self.loss = loss_of(loss)

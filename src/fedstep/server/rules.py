@@ -82,6 +82,29 @@ class Step(ServerRule):
 
 
 @dataclass(frozen=True)
+class Length(ServerRule):
+    """x + step * d / |d|: the server goes the same length in every round; none where d is 0."""
+
+    step: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.step > 0:
+            raise InputError(f"Length(step={self.step}): the length must be positive")
+
+    def update(
+        self,
+        x: Vec,
+        d: Vec,
+        agg: Aggregate,
+        state: State,
+    ) -> ServerStep:
+        length = norm_sq(d).sqrt()
+        some = length > 0
+        eta_g = torch.where(some, self.step / torch.where(some, length, 1.0), 0.0)
+        return ServerStep(x=x + eta_g * d, eta_g=eta_g)
+
+
+@dataclass(frozen=True)
 class HeavyBall(ServerRule):
     """m <- beta m + d;  x + step * m (FedAvgM; no dampening)."""
 

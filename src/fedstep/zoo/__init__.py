@@ -16,7 +16,7 @@ from fedstep.zoo.adaptive_servers import (
 )
 from fedstep.zoo.armijo import fedexpsls, fedsls, fedsls_lean
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
-from fedstep.zoo.client_momentum import fedcm, local_adamw
+from fedstep.zoo.client_momentum import fedcm, fedinit, local_adamw
 from fedstep.zoo.client_moves import (
     fafed,
     fedadasls,
@@ -42,11 +42,13 @@ from fedstep.zoo.corrected import (
     scaffold,
     scaffold_exp,
 )
+from fedstep.zoo.horizon import padamfed, padamfed_vr, parfrefl
+from fedstep.zoo.matrices import fedmuon, local_muon
 from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
 from fedstep.zoo.pace import fedpace
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
-from fedstep.zoo.sharpness import fedsam, fedspeed, mofedsam
+from fedstep.zoo.sharpness import fedlesam, fedsam, fedspeed, mofedsam
 from fedstep.zoo.tuning_free import fathom, fedglad, fedngn
 
 __all__ = [
@@ -78,8 +80,11 @@ __all__ = [
     "fedhyper_g",
     "fedhyper_gm",
     "fedhyper_sl",
+    "fedinit",
+    "fedlesam",
     "fedlin",
     "fedlocalasync",
+    "fedmuon",
     "fednew",
     "fedngn",
     "fednova",
@@ -102,6 +107,7 @@ __all__ = [
     "fedyogi_flower",
     "fedzo",
     "local_adamw",
+    "local_muon",
     "mime",
     "mime_adam",
     "mimelite",
@@ -109,6 +115,9 @@ __all__ = [
     "mofedsam",
     "moon",
     "nastya",
+    "padamfed",
+    "padamfed_vr",
+    "parfrefl",
     "scaffold",
     "scaffold_exp",
 ]

@@ -1,4 +1,4 @@
-"""Clients that remember: a momentum from the server, or Adam's moments within a round."""
+"""Clients that remember: a momentum from the server, Adam's moments, or where they ended last."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
 from fedstep.corrections.client_momentum import ClientMomentum
+from fedstep.corrections.relaxed_start import RelaxedStart
 from fedstep.local.moves import Decayed
 from fedstep.local.preconditioned import Adam, Preconditioned
 from fedstep.local.solver import LocalSolver
@@ -31,6 +32,19 @@ def fedcm(
     # alpha of the step is the gradient's; the correction adds the rest
     plain = fedavg(alpha * step, server_step)
     return replace(plain, correction=ClientMomentum(alpha))
+
+
+def fedinit(step: float = 0.1, beta: float = 0.1, server_step: float = 1.0) -> Algorithm:
+    """FedAvg whose clients begin beyond the server's model, away from where they ended last.
+
+        client i begins at x_t + beta (x_t - x_i), x_i its last end;  x_{t+1} = x_t + server_step * D
+
+    D_i is the way from x_t. A client's first round begins at x_t.
+    Paper: Sun et al., Understanding How Consistency Works in Federated Learning via Stage-wise
+    Relaxed Initialization, NeurIPS 2023.
+    Special case: beta 0 is FedAvg.
+    """
+    return replace(fedavg(step, server_step), correction=RelaxedStart(beta))
 
 
 def local_adamw(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedstep.algorithm import Algorithm
+from fedstep.local.last_round import Behind
 from fedstep.local.sharpness import Sharpness
 from fedstep.zoo.averaging import fedavg
 from fedstep.zoo.client_momentum import fedcm
@@ -57,6 +58,21 @@ def fedspeed(
     Special case: rho 0 is FedDyn.
     """
     return _uphill(feddyn(step, penalty, server_step), rho)
+
+
+def fedlesam(step: float = 0.1, rho: float = 0.1, server_step: float = 1.0) -> Algorithm:
+    """FedSAM with the last round's way, reversed, for the way uphill: one gradient a step.
+
+        g = grad f_i(x - rho D_{t-1} / |D_{t-1}|);  x <- x - step g;  x_{t+1} = x_t + server_step * D
+
+    D_{t-1} is 0 in the first round. The paper takes it from the model that the client got last; here
+    it is the server's last step, as in the authors' program.
+    Paper: Fan et al., Locally Estimated Global Perturbations are Better than Local Perturbations for
+    Federated Sharpness-aware Minimization, ICML 2024.
+    Special case: rho 0 is FedAvg.
+    """
+    plain = fedavg(step, server_step)
+    return replace(plain, local=replace(plain.local, move=Behind(rho)))
 
 
 def _uphill(algorithm: Algorithm, rho: float) -> Algorithm:
