@@ -17,7 +17,7 @@ from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Store
 from fedstep.local.directions import Chain, Clip, Unit
 from fedstep.local.last_round import Alongside, Behind
-from fedstep.local.orthogonal import Block, Orthogonal, blocks_of, orthogonalised
+from fedstep.local.orthogonal import MatrixPlace, Orthogonal, matrices_in, orthogonalised
 from fedstep.models.module import ModuleModel
 from fedstep.server.rules import Length
 
@@ -132,15 +132,15 @@ def test_a_matrix_of_zeros_stays_one():
 
 
 def test_matrices_are_found_where_they_lie():
-    blocks = blocks_of(((4, 3), (4,), (), (2, 3, 2, 2), (0, 5)))
-    assert blocks == [Block(0, (4, 3)), Block(17, (2, 3, 2, 2))]
-    assert (blocks[1].rows, blocks[1].columns, blocks[1].end) == (2, 12, 41)
+    places = matrices_in(((4, 3), (4,), (), (2, 3, 2, 2), (0, 5)))
+    assert places == [MatrixPlace(0, (4, 3)), MatrixPlace(17, (2, 3, 2, 2))]
+    assert (places[1].rows, places[1].columns, places[1].end) == (2, 12, 41)
 
 
 def test_a_tall_matrix_goes_further_and_a_filter_does_not():
-    assert Block(0, (8, 2)).factor == 2.0
-    assert Block(0, (2, 8)).factor == 1.0
-    assert Block(0, (64, 3, 3, 3)).factor == 1.0
+    assert MatrixPlace(0, (8, 2)).factor == 2.0
+    assert MatrixPlace(0, (2, 8)).factor == 1.0
+    assert MatrixPlace(0, (64, 3, 3, 3)).factor == 1.0
 
 
 def test_the_step_does_not_depend_on_the_size_of_gradients_and_has_the_rate_s_length():
@@ -174,7 +174,7 @@ def test_shapes_are_the_model_s_and_must_be_known():
     assert isinstance(chain, Chain)
     assert chain.parts[1].shapes == ((6, 5), (6,), (3, 6), (3,)) == model().shapes
     with pytest.raises(InputError, match="call suited"):
-        Orthogonal().blocks  # noqa: B018
+        Orthogonal().places  # noqa: B018
 
 
 def test_a_complex_parameter_is_a_vector():

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.exchange import without
 from fedstep.core.message_kinds import MessageKind
-from fedstep.core.types import Forward
+from fedstep.core.types import Shapes
 from fedstep.core.vec import NewState, State, Vec
 
 
@@ -31,8 +31,8 @@ class LocalPart(ABC):  # noqa: B024 - abstract in kind: the slots' base classes 
     # what of the shared state is the server's alone and not sent
     withheld: ClassVar[frozenset[str]] = frozenset()
 
-    def suited(self, model: Forward) -> Self:
-        """The part for this model, for a part that must know the shapes of the parameters."""
+    def suited(self, shapes: Shapes) -> Self:
+        """The part for a model whose parameters have these shapes; most do not want to know."""
         return self
 
     def init(self, x: Vec) -> NewState:

@@ -11,6 +11,9 @@ from torch import Tensor
 from fedstep.core.exchange import ClientMemory, SharedState
 from fedstep.core.vec import Scalar, State, Vec
 
+# of a model's parameters, in the order in which they lie in the flat vector
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -105,7 +108,7 @@ class Forward(Protocol):
         ...
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
+    def shapes(self) -> Shapes:
         """The parameters' shapes in the order of the vector; what none covers is a vector."""
         ...
 

@@ -13,7 +13,7 @@ from fedstep.core.errors import InputError
 from fedstep.core.local_part import LocalPart
 from fedstep.core.message_kinds import MessageKind
 from fedstep.core.nested import join, part
-from fedstep.core.types import Forward
+from fedstep.core.types import Shapes
 from fedstep.core.vec import NewState, State, Vec, norm_sq, scale
 
 
@@ -172,8 +172,8 @@ class Chain(Direction):
                 name = type(each).__name__
                 raise InputError(f"Chain: {name} travels another way than it searches; put it last")
 
-    def suited(self, model: Forward) -> Self:
-        return replace(self, parts=tuple(each.suited(model) for each in self.parts))
+    def suited(self, shapes: Shapes) -> Self:
+        return replace(self, parts=tuple(each.suited(shapes) for each in self.parts))
 
     def init(self, x: Vec) -> NewState:
         return self.begin(x, {})

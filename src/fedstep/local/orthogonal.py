@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
-from fedstep.core.types import Forward
+from fedstep.core.types import Shapes
 from fedstep.core.vec import NewState, State, Vec, lift
 from fedstep.local.directions import Direction
 
@@ -43,7 +43,7 @@ def orthogonalised(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Block:
+class MatrixPlace:
     """A parameter with two axes or more, and where it lies in the vector."""
 
     start: int
@@ -72,18 +72,18 @@ class Block:
         return sqrt(max(1.0, high / wide))
 
 
-def blocks_of(shapes: tuple[tuple[int, ...], ...]) -> list[Block]:
+def matrices_in(shapes: Shapes) -> list[MatrixPlace]:
     """The matrices among the parameters of these shapes."""
-    blocks = []
+    places = []
     start = 0
     for shape in shapes:
         size = 1
         for each in shape:
             size *= each
         if len(shape) >= 2 and size > 0:
-            blocks.append(Block(start, shape))
+            places.append(MatrixPlace(start, shape))
         start += size
-    return blocks
+    return places
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Orthogonal(Direction):
     iterations: int = 5
     adam: tuple[float, float, float] = (0.9, 0.95, 1e-10)
     carried: bool = False
-    shapes: tuple[tuple[int, ...], ...] | None = None  # filled in by `suited`
+    shapes: Shapes | None = None  # filled in by `suited`
 
     intrinsic: ClassVar[bool] = False
 
@@ -121,15 +121,15 @@ class Orthogonal(Direction):
         if self.iterations < 1:
             raise InputError(f"Orthogonal(iterations={self.iterations}): give 1 or more")
 
-    def suited(self, model: Forward) -> Self:
-        return replace(self, shapes=model.shapes)
+    def suited(self, shapes: Shapes) -> Self:
+        return replace(self, shapes=shapes)
 
     @property
-    def blocks(self) -> list[Block]:
+    def places(self) -> list[MatrixPlace]:
         """Where the matrices lie."""
         if self.shapes is None:
-            raise InputError("Orthogonal(shapes=None): call suited(model) first, as Task does")
-        return blocks_of(self.shapes)
+            raise InputError("Orthogonal(shapes=None): call suited(shapes) first, as Task does")
+        return matrices_in(self.shapes)
 
     def shared_init(self, x: Vec) -> NewState:
         if not self.carried:
@@ -198,18 +198,18 @@ class Orthogonal(Direction):
         """The steps of the matrices, one flat piece for each."""
         steps = []
         at = 0
-        for block in self.blocks:
-            size = block.end - block.start
+        for place in self.places:
+            size = place.end - place.start
             piece = ahead[..., at : at + size]
-            matrix = piece.reshape(*piece.shape[:-1], block.rows, block.columns)
+            matrix = piece.reshape(*piece.shape[:-1], place.rows, place.columns)
             turned = orthogonalised(matrix, self.iterations).reshape(piece.shape)
-            decay = self.decay * x[..., block.start : block.end]
-            steps.append(self.rate * (block.factor * turned - decay))
+            decay = self.decay * x[..., place.start : place.end]
+            steps.append(self.rate * (place.factor * turned - decay))
             at += size
         return steps
 
     def _of_matrices(self, x: Vec) -> Vec:
-        pieces = [x[..., block.start : block.end] for block in self.blocks]
+        pieces = [x[..., place.start : place.end] for place in self.places]
         if not pieces:
             return x[..., :0]
         return torch.cat(pieces, -1)
@@ -221,9 +221,9 @@ class Orthogonal(Direction):
         """Before the first matrix, between two of them, and behind the last one."""
         gaps = []
         at = 0
-        for block in self.blocks:
-            gaps.append((at, block.start))
-            at = block.end
+        for place in self.places:
+            gaps.append((at, place.start))
+            at = place.end
         gaps.append((at, dim))
         return gaps
 
@@ -232,9 +232,9 @@ class Orthogonal(Direction):
         dim = others.shape[-1] + sum(piece.shape[-1] for piece in matrices)
         pieces = []
         at = 0
-        for place, (start, end) in enumerate(self._gaps(dim)):
+        for number, (start, end) in enumerate(self._gaps(dim)):
             pieces.append(others[..., at : at + end - start])
             at += end - start
-            if place < len(matrices):
-                pieces.append(matrices[place])
+            if number < len(matrices):
+                pieces.append(matrices[number])
         return torch.cat(pieces, -1)

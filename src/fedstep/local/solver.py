@@ -58,9 +58,9 @@ class LocalSolver(ABC):
         """The solver for this model."""
         return replace(
             self,
-            step=self.step.suited(model),
-            direction=self.direction.suited(model),
-            move=self.move.suited(model),
+            step=self.step.suited(model.shapes),
+            direction=self.direction.suited(model.shapes),
+            move=self.move.suited(model.shapes),
         )
 
     def memory_init(self, x: Vec) -> NewState:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fedstep.core.errors import InputError
-from fedstep.core.types import Batch, Head, Output, OutputAlongLine
+from fedstep.core.types import Batch, Head, Output, OutputAlongLine, Shapes
 from fedstep.core.vec import Scalar, Vec, dot, norm_sq
 from fedstep.models.linear_line import LazyLine
 from fedstep.models.means import (
@@ -39,7 +39,7 @@ class FlatModel(ABC):
         # the last layer, where there is one behind layers with parameters
         self.head: Head | None = None
         # of the parameters, in the order of the vector; what none covers is a vector
-        self.shapes: tuple[tuple[int, ...], ...] = ()
+        self.shapes: Shapes = ()
         # whether `scored` gives one loss a sample, of that sample alone
         self.pointwise = False
         # whether predictions are linear in the parameters: p(x + eta d) = p(x) + eta p(d)
