@@ -133,7 +133,8 @@ class ClosureFunction:
             # a parameter that the loss does not use has no gradient, and does not move
             if grad is None:
                 grad = torch.zeros_like(p)
-            pieces.append(grad.detach().reshape(-1))
+            # an embedding with sparse=True: the vector has all of its rows
+            pieces.append(grad.detach().to_dense().reshape(-1))
         return torch.cat(pieces)
 
     def _differentiate(self, loss: Tensor) -> list[Tensor | None]:

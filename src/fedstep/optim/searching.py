@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.vec import NewState, State, Vec
+from fedstep.core.types import Shapes
+from fedstep.core.vec import Vec
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
 from fedstep.optim.closure import ClosureFunction, LossClosure, RandomState
+from fedstep.optim.parts import check_part, of_numbers, placed_on, put_grads, warn_of_rates
 from fedstep.steps.rule import Outcome, StepRule
 
 # Over how many steps `Grow()` may double a step where nobody says how long an epoch is: the SLS
@@ -51,15 +53,16 @@ class Searching(torch.optim.Optimizer):
         buffers: Iterable[Tensor] = (),
         **settings: Any,
     ) -> None:
-        _check_part("rule", rule, StepRule, "LineSearch")
-        _check_part("direction", direction, Direction, "Momentum")
-        _check_part("move", move, Move, "Extragradient")
+        check_part("rule", rule, StepRule, "LineSearch")
+        check_part("direction", direction, Direction, "Momentum")
+        check_part("move", move, Move, "Extragradient")
         if steps_per_epoch < 1:
             raise InputError(
                 f"{type(self).__name__}(steps_per_epoch={steps_per_epoch}): "
                 "the number of steps must be 1 or more; len(loader) is it"
             )
         self._rule = rule
+        self._warned = False
         self.direction = direction
         self.move = move
         self.steps_per_epoch = steps_per_epoch
@@ -99,6 +102,8 @@ class Searching(torch.optim.Optimizer):
                 f"{type(self).__name__}.step needs a closure that returns the loss, "
                 "as in step(lambda: loss(model(x), y))"
             )
+        if not self._warned:
+            self._warned = warn_of_rates(self, self._saved.get("last"))
         # taken before the closure is called: the random numbers of all trials begin here
         function = self._function(closure)
         x = function.read()
@@ -119,7 +124,7 @@ class Searching(torch.optim.Optimizer):
             buffers_after = [buffer.clone() for buffer in self.buffers]
             grads = [p.grad for p in function.params]
         except BaseException:
-            _put_grads(function.params, user_grads)
+            put_grads(function.params, user_grads)
             function.write(x)
             raise
         # the gradient of the batch is left to those who asked for it by calling backward
@@ -133,7 +138,7 @@ class Searching(torch.optim.Optimizer):
             # where the closure or the user broke in, x: nothing is left at a trial point
             function.write(after)
             random_after.restore()
-            _put_grads(function.params, grads)
+            put_grads(function.params, grads)
             for buffer, value in zip(self.buffers, buffers_after, strict=True):
                 buffer.copy_(value)
         memory["steps"] += 1
@@ -161,7 +166,7 @@ class Searching(torch.optim.Optimizer):
     ) -> tuple[Vec, Outcome]:
         """The next point; what the parts remember is replaced in the memory."""
         scales = self._per_coordinate("scale", x)
-        d, direction_state = self.direction.apply(
+        d, direction_state = self._suited_direction.apply(
             -g,
             view,
             memory["direction"],
@@ -204,9 +209,16 @@ class Searching(torch.optim.Optimizer):
 
     def _function(self, closure: LossClosure) -> ClosureFunction:
         params = [p for p, _ in self._params()]
+        if not params:
+            raise InputError("no parameter requires a gradient: thaw one with requires_grad_()")
         devices = {p.device for p in params}
         if len(devices) != 1:
             raise InputError(f"the parameters lie on {len(devices)} devices: put them on one")
+        if any(p.is_complex() for p in params):
+            raise InputError(
+                "a complex parameter: the search knows real numbers; "
+                "keep torch.view_as_real(p) as the parameter"
+            )
         device = devices.pop()
         dtype = params[0].dtype
         # models of mixed precision are searched in the widest of their types
@@ -243,58 +255,39 @@ class Searching(torch.optim.Optimizer):
         """What the parts remember, from the last step or a saved state."""
         saved = self._saved
         # the states take their shape from x, which is known only now
-        if "search" not in saved:
-            return {
-                "search": self.rule.init(x),
-                "direction": self.direction.init(x),
-                "move": self.move.init(x),
-                "steps": 0,
-            }
-        memory: dict[str, Any] = {"steps": saved.get("steps", 0)}
-        memory["search"] = _on(x, saved["search"])
-        memory["direction"] = _on(x, saved.get("direction", {}))
-        memory["move"] = _on(x, saved.get("move", {}))
+        memory: dict[str, Any] = {
+            "search": self.rule.init(x),
+            "direction": self._suited_direction.init(x),
+            "move": self.move.init(x),
+            "steps": saved.get("steps", 0),
+        }
+        # a vector of other parameters is of no use: what has one begins anew after a thaw
+        same = saved.get("size", x.numel()) == x.numel()
+        memory["size"] = x.numel()
+        for name in ("search", "direction", "move"):
+            if name in saved and (same or of_numbers(saved[name])):
+                memory[name] = placed_on(x, saved[name])
         return memory
+
+    @property
+    def _suited_direction(self) -> Direction:
+        """The direction for the parameters that can move now."""
+        shapes: Shapes = tuple(tuple(p.shape) for p, _ in self._params())
+        return self.direction.suited(shapes)
 
     def _store(self, memory: dict[str, Any], outcome: Outcome) -> None:
         # written at the end, so that a step that breaks leaves the state of the one before
         self._saved.update(memory)
-        self._saved["last"] = {"trials": outcome.trials, "failed": outcome.failed}
+        self._saved["last"] = {
+            "trials": outcome.trials,
+            "failed": outcome.failed,
+            "step": float(outcome.step),
+        }
         for group in self.param_groups:
             group["lr"] = float(outcome.step)
 
     @property
-    def _last(self) -> dict[str, Tensor]:
+    def _last(self) -> dict[str, Any]:
         if "last" not in self._saved:
             raise InputError(f"{type(self).__name__} has not stepped yet: call step(closure) first")
-        return cast(dict[str, Tensor], self._saved["last"])
-
-
-def _on(x: Vec, state: State) -> NewState:
-    """A saved state where the parameters are now; it may have been saved on another device."""
-    return {name: value.to(x.device) for name, value in state.items()}
-
-
-def _put_grads(
-    params: list[Tensor],
-    grads: list[Tensor | None],
-) -> None:
-    for p, grad in zip(params, grads, strict=True):
-        p.grad = grad
-
-
-def _check_part(
-    slot: str,
-    part: object,
-    base: type,
-    example: str,
-) -> None:
-    if isinstance(part, type):
-        name = part.__name__
-        raise InputError(f"Searching({slot}={name}): {name} is a class; write {name}()")
-    if isinstance(part, base):
-        return
-    kind = "part"
-    if slot == "rule":
-        kind = "step rule"
-    raise InputError(f"Searching({slot}={part!r}): give a {kind} such as {example}()")
+        return cast(dict[str, Any], self._saved["last"])
