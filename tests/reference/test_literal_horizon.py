@@ -1,4 +1,4 @@
-"""PAdaMFed, PAdaMFed-VR, ParFreFL, FedInit, FedLESAM and FedMuon: the boxes in numpy against the library.
+"""PAdaMFed, ParFreFL, FedInit, FedLESAM, adaptive backtracking and FedMuon: the boxes in numpy against the library.
 
 The set-up is that of test_literal_numpy.py. D_i = w_{t,K}^i - w_t, as in test_literal_servers.py.
 """
@@ -188,6 +188,32 @@ def test_fedlesam_looks_back_along_the_last_round(kind, executor):
         return w_t + last, 1.0
 
     assert_same(library(p, zoo.fedlesam(STEP, rho), executor), rounds(one))
+
+
+@EXECUTORS
+@KINDS
+def test_adaptive_backtracking_shortens_by_what_the_refusal_says(kind, executor):
+    p = problem(kind)
+    c, rho, least, eta_max = 0.2, 0.8, 0.4, 3.0
+
+    def client(w_t: Array, i: int) -> Array:
+        w, eta, n = w_t.copy(), eta_max, len(p.clients[i][1])
+        for k, (a, y) in enumerate(p.local_batches(i)):
+            f, g = p.loss(w, a, y), p.gradient(w, a, y)
+            if k:
+                eta = min(eta * 2 ** (len(y) / n), eta_max)
+            v = (p.loss(w - eta * g, a, y) - f) / (-c * eta * (g @ g))
+            while v < 1:
+                eta *= max(least, rho * (1 - c) / (1 - c * v))
+                v = (p.loss(w - eta * g, a, y) - f) / (-c * eta * (g @ g))
+            w = w - eta * g
+        return w
+
+    def one(w: Array, S: tuple[int, ...]) -> tuple[Array, float]:
+        return w + mean([client(w, i) - w for i in S]), 1.0
+
+    algorithm = zoo.fedsls_adaptive(c, eta_max, rho, least)
+    assert_same(library(p, algorithm, executor), rounds(one), 1e-9)
 
 
 # Muon: softmax regression, a matrix of 3 x 4 and a vector of 3

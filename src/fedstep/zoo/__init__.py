@@ -14,7 +14,7 @@ from fedstep.zoo.adaptive_servers import (
     fedyogi,
     fedyogi_flower,
 )
-from fedstep.zoo.armijo import fedexpsls, fedsls, fedsls_lean
+from fedstep.zoo.armijo import fedexpsls, fedsls, fedsls_adaptive, fedsls_lean
 from fedstep.zoo.averaging import fedavg, fedavgm, fedexp, fedprox, fedprox_exp
 from fedstep.zoo.client_momentum import fedcm, fedinit, local_adamw
 from fedstep.zoo.client_moves import (
@@ -98,6 +98,7 @@ __all__ = [
     "fedsam",
     "fedseg",
     "fedsls",
+    "fedsls_adaptive",
     "fedsls_lean",
     "fedsls_momentum",
     "fedsls_nesterov",

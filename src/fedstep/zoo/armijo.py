@@ -131,6 +131,34 @@ def fedsls_lean(
     )
 
 
+def fedsls_adaptive(
+    c: float = 0.1,
+    max_step: float = 10.0,
+    shrink: float = 0.9,
+    least: float = 0.01,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """FedSLS that shortens a refused step by as much as the refusal says (adaptive backtracking).
+
+        v = (f(x + eta d) - f(x)) / (c eta <g, d>), accepted where v >= 1
+        otherwise eta <- eta max(least, shrink (1 - c) / (1 - c v))
+
+    The factor is `shrink` times the largest step that the parabola through f, its slope and the
+    trial allows: a search that begins far too long takes a few trials in the place of dozens.
+    Paper: Cavalcanti, Lessard and Wilson, Adaptive Backtracking Line Search, ICLR 2025; `least` is
+    a choice of this library.
+    Special case: least = shrink is FedSLS.
+    """
+    adaptive = Parabola(aim=1 - shrink * (1 - c), least=least)
+    return fedsls(
+        c,
+        max_step=max_step,
+        shrink=shrink,
+        proposal=adaptive,
+        server_step=server_step,
+    )
+
+
 def _condition(c: float, condition: Condition | None) -> Condition:
     if condition is None:
         return Armijo(c)
