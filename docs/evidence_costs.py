@@ -13,6 +13,7 @@ from evidence_curves import (
     in_percent,
     spread_text,
     whole_groups,
+    without_empty_end,
 )
 
 from fedstep.analysis.compare import compare_groups
@@ -62,7 +63,7 @@ def cost_table(table: Table) -> str:
         "|---" * 10 + "|",
     ]
     lines += [cost_line(method, found) for method in found.methods]
-    return "\n".join(lines) + "\n"
+    return "\n".join(without_empty_end(lines)) + "\n"
 
 
 def cost_line(method: MethodSummary, found: Standing) -> str:

@@ -144,4 +144,11 @@ def curve_table(table: Table) -> str:
         "|---|---|" + "---|" * (len(table.rounds) + 4),
     ]
     lines += [line(group, table.rounds) for group in whole_groups(table)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(without_empty_end(lines)) + "\n"
+
+
+def without_empty_end(lines: list[str]) -> list[str]:
+    """A table without its last column, if nothing stands there."""
+    if any(not text.endswith("|  |") for text in lines[2:]):
+        return lines
+    return [text.rstrip("|").rpartition("|")[0] + "|" for text in lines]
