@@ -234,6 +234,51 @@ def test_a_line_names_the_worker_that_is_stopped_and_the_run_goes_on(tmp_path):
     assert torch.equal(server.x, alone.x)
 
 
+def _slow_then_stopping(marker, x, batch):
+    """A loss that is waited for, and then stops its process, once."""
+    if not marker.exists() and multiprocessing.parent_process():
+        # until a line has named this process as slow
+        while not marker.with_name("named").exists():
+            time.sleep(0.01)
+        marker.write_text("")
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return (batch.inputs @ x - batch.targets) ** 2
+
+
+class PatientWaker(logging.Handler):
+    """Lets the worker go on when it is named, and wakes it when a line says that it is stopped."""
+
+    def __init__(self, named):
+        super().__init__()
+        self.named = named
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+        self.named.write_text("")
+        if "which is stopped" in record.getMessage():
+            (worker,) = multiprocessing.active_children()
+            os.kill(worker.pid, signal.SIGCONT)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="tells a process that is stopped")
+def test_a_slow_worker_that_is_stopped_later_is_named_once_more(tmp_path):
+    clients = [(torch.eye(2), torch.ones(2))]
+    model = FunctionModel(partial(_slow_then_stopping, tmp_path / "stopped"), torch.zeros(2))
+    task = Task(zoo.fedavg(0.1), model, Federation.of(clients), Plan(2, 2), 5)
+    waker = PatientWaker(tmp_path / "named")
+    LOG.addHandler(waker)
+    try:
+        with Processes(Sequential(), 1, patience=0.1) as one:
+            sim = Simulation(task, 1, executor=one)
+            list(sim.run(sim.begin(1), Store(), 1))
+    finally:
+        LOG.removeHandler(waker)
+    slow, stopped = waker.lines
+    assert "which is stopped" not in slow
+    assert "which is stopped" in stopped
+
+
 def test_many_workers_for_few_clients_are_few_processes():
     with Processes(Sequential(), 500) as many:
         server, _, _ = run(zoo.fedavg(0.1), many)

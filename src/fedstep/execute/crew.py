@@ -63,6 +63,10 @@ class Crew(ABC, Generic[W]):
         """The worker as a message names it."""
         return str(worker)
 
+    def is_stopped(self, worker: W) -> bool:
+        """Whether a worker is known to do nothing until somebody wakes it."""
+        return False
+
     def grow(self, jobs: int) -> None:
         """Hire up to the number of workers, but no more than there are jobs."""
         while len(self.hired) < min(self.workers, jobs):
@@ -174,7 +178,7 @@ class _Round(Generic[W]):
         self.at_work: dict[W, Piece] = {}
         self.done: dict[int, Update] = {}  # by the number of the job, until it is its turn
         self.deaths: Counter[int] = Counter()  # of workers at a job, by its number
-        self.late: set[W] = set()  # those that a line has named
+        self.late: dict[W, bool] = {}  # those that a line has named; whether as stopped
 
     def updates(self) -> Iterator[Update]:
         begun = perf_counter()
@@ -187,9 +191,8 @@ class _Round(Generic[W]):
             while self.following in self.done:
                 # without a name: what it is added to holds it no longer than it must, nor does this
                 yield self._next_update()
-        elapsed = perf_counter() - begun
         worked = self.crew.busy - busy_before
-        available = self.crew.workers * elapsed
+        available = self.crew.workers * (perf_counter() - begun)
         # clocks of several processes: the difference may come out a little below zero
         self.crew.idle += max(0.0, available - worked)
 
@@ -245,7 +248,7 @@ class _Round(Generic[W]):
         piece = self.at_work.pop(answer.worker)
         self.done.update(zip(piece.numbers, answer.updates, strict=True))
         self.task.profiler.merge(answer.profile)
-        self.late.discard(answer.worker)
+        self.late.pop(answer.worker, None)
         self.crew.busy += answer.seconds
         self.crew.deaths_at_rest = 0
         self.crew.free.append(answer.worker)
@@ -284,17 +287,14 @@ class _Round(Generic[W]):
         """One line a piece: a client may be slow, and a process may be stopped."""
         names = []
         for worker, piece in self.at_work.items():
-            if worker in self.late:
+            stopped = self.crew.is_stopped(worker)
+            # once, and once more where a slow one has been stopped since
+            if worker in self.late and (self.late[worker] or not stopped):
                 continue
-            clients = named_clients(piece.clients)
-            names.append(f"{clients} in {self.crew.describe(worker)}")
-            self.late.add(worker)
+            names.append(f"{named_clients(piece.clients)} in {self.crew.describe(worker)}")
+            self.late[worker] = stopped
         if not self.at_work:
             names.append("the first worker")
         if names:
-            LOG.warning(
-                "round %d: no answer for %g s, waiting for %s",
-                self.sent.round,
-                self.crew.patience,
-                "; ".join(names),
-            )
+            text = "round %d: no answer for %g s, waiting for %s"
+            LOG.warning(text, self.sent.round, self.crew.patience, "; ".join(names))

@@ -219,6 +219,9 @@ class ProcessCrew(Crew[WorkerProcess]):
             worker.process.kill()  # all at once: they are then waited for one by one
         super().close()
 
+    def is_stopped(self, worker: WorkerProcess) -> bool:
+        return is_stopped(worker.process.pid)
+
     def describe(self, worker: WorkerProcess) -> str:
         pid = worker.process.pid
         if is_stopped(pid):
