@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils.data import Dataset
 
 from fedstep import InputError, fit
 from fedstep.execute import Cohort, Sequential
@@ -105,3 +107,86 @@ def test_a_run_does_not_go_on_over_changed_data(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "dealt_task_of", lambda *_: changed)
     with pytest.raises(InputError, match=r"another run \(not the same: data\)"):
         work(job, tmp_path, None)
+
+
+class Augmented(Dataset):
+    """Samples with noise, which are read a batch at a time; one of them cannot be read."""
+
+    def __init__(self, inputs, targets, broken=None):
+        self.inputs = inputs
+        self.targets = targets
+        self.broken = broken
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, number):
+        if number == self.broken:
+            raise OSError("gone\nwith the wind")
+        return self.inputs[number] + 0.1 * torch.rand(4), self.targets[number]
+
+
+@pytest.mark.parametrize("executor", [Sequential(), Cohort()], ids=["sequential", "cohort"])
+def test_a_dataset_that_raises_in_the_middle_of_a_run_is_named_with_its_client(executor):
+    data = [Augmented(*one) for one in clients()]
+    data[3].broken = 7
+    with pytest.raises(InputError) as told:
+        run(data, "fedavg", executor=executor, local_steps=6)
+    assert str(told.value) == ("client 3: sample 7 cannot be read (OSError: gone with the wind)")
+
+
+def test_an_input_error_is_one_line_whatever_it_quotes():
+    assert str(InputError("label 'a\nb'\r\nis unknown")) == "label 'a b' is unknown"
+    again = pickle.loads(pickle.dumps(InputError("a\nb")))
+    assert str(again) == "a b"
+
+
+class Bent(torch.nn.Module):
+    """A layer behind a function without parameters."""
+
+    def __init__(self, bend):
+        super().__init__()
+        self.layer = NET
+        self.bend = bend
+
+    def forward(self, x):
+        return self.bend(self.layer(x))
+
+
+CHANGED = {
+    "validation": {"validation": clients(2)[1]},
+    "layers": {"model": Bent(torch.nn.Tanh())},
+    "loss_settings": {"loss": torch.nn.CrossEntropyLoss(label_smoothing=0.2)},
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_fit_does_not_go_on_over_what_was_changed(name, tmp_path):
+    given = {
+        "model": Bent(torch.nn.ReLU()),
+        "loss": torch.nn.CrossEntropyLoss(label_smoothing=0.1),
+        "validation": clients(1)[0],
+    }
+
+    def stop(row):
+        raise KeyboardInterrupt
+
+    def train(on_round=None, **changed):
+        settings = {**given, **changed}
+        return fit(
+            settings.pop("model"),
+            clients(3),
+            "fedavg",
+            2,
+            batch=4,
+            out=tmp_path,
+            progress=False,
+            on_round=on_round,
+            **settings,
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        train(stop)
+    with pytest.raises(InputError, match=rf"another run \(not the same: {name}\)"):
+        train(**CHANGED[name])
+    assert len(train().rows) == 2

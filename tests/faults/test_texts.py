@@ -179,3 +179,10 @@ def test_a_grid_of_a_billion_points_is_refused_before_it_is_made(tmp_path):
     text = text.replace("{ step = [0.01, 0.1, 1] }", f"{{ {grid} }}")
     with pytest.raises(InputError, match="1,000,000,000 points"):
         parse_study(tmp_path / "s.toml", text.encode())
+
+
+def test_a_model_that_no_memory_holds_is_one_line(tmp_path):
+    text = STUDY.replace("inputs=40", f"inputs={10**14}")
+    study = parse_study(tmp_path / "s.toml", text.encode())
+    with pytest.raises(InputError, match=r"model 'logistic\(inputs=1.*cannot be made"):
+        prepare(study)

@@ -75,6 +75,19 @@ def test_tuning_shows_labels_whole(tmp_path, monkeypatch, capsys):
     assert "Ours [/b]" in capsys.readouterr().out
 
 
+def test_markdown_sends_no_escape_sequence_to_a_terminal(tmp_path, capsys):
+    path = tmp_path / "study.toml"
+    method = METHOD.format(label="\\u001b[31mred", step=0.1)
+    path.write_text(STUDY + method + 'published = { "\\u001b]0;title\\u0007" = [0.5, 0.1] }\n')
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "out"), "--markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b[31mred" in printed
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+
+
 def test_an_error_names_what_was_given_as_it_was_given(capsys):
     assert main(["run", "Ours [/b]\x1b[31m"]) == 2
     error = capsys.readouterr().err

@@ -31,7 +31,7 @@ def method_profiles(
     for job, label in zip(jobs, labels, strict=True):
         path = home / "runs" / job.digest / PROFILE_FILE
         if path.exists():
-            profile = read_sealed(path)
+            profile = read_sealed(path, ("seconds", "rounds", "wall"))
             of_method = by_label.setdefault(label, [])
             of_method.append(profile)
     return [_together(label, profiles) for label, profiles in by_label.items()]

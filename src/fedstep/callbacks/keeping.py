@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import safetensors.torch
 from torch import nn
 
 from fedstep.callbacks.base import Callback, RoundEnd, RunStart, WatchedColumn, hidden
 from fedstep.core.errors import InputError
 from fedstep.core.vec import State
-from fedstep.run.files import read_sealed, write_sealed, write_tensors
+from fedstep.run.files import (
+    read_sealed,
+    read_tensors,
+    tensor_bytes,
+    write_bytes,
+    write_sealed,
+    write_tensors,
+)
 
 BEST = "best"  # .safetensors and .json
 
@@ -49,8 +56,8 @@ class KeepBest(Callback):
             columns = list(moment.report.to_dict())
             self._watched = WatchedColumn.of(self.column, self._start, columns)
         value = self._watched.value(moment.report)
-        # a round that was not evaluated
-        if math.isnan(value):
+        # a round that was not evaluated, or has diverged: a file could not hold its value either
+        if not math.isfinite(value):
             return
         rank = self._watched.rank
         # of equal ones the first, as a resumed run would have it
@@ -64,20 +71,26 @@ class KeepBest(Callback):
             self._write(self._start.folder)
 
     def _write(self, folder: Path) -> None:
-        # the tensors first: the description names their hash, and stands for the whole
-        digest = write_tensors(folder / f"{BEST}.safetensors", self.tensors)
-        described = {"round": self.best_round, "value": self.value, "sha256": digest}
+        data = tensor_bytes(self.tensors)
+        described = {
+            "round": self.best_round,
+            "value": self.value,
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        # the description first: a crash between the two leaves one of a round that has no
+        # checkpoint yet, which `_restore` does not look at, and which is done and kept again
         write_sealed(folder / f"{BEST}.json", described)
+        write_bytes(folder / f"{BEST}.safetensors", data)
 
     def _restore(self, run: RunStart) -> None:
         assert run.folder is not None
-        described = read_sealed(run.folder / f"{BEST}.json")
+        described = read_sealed(run.folder / f"{BEST}.json", ("round", "value", "sha256"))
         # a round after the last checkpoint is done again, and may be kept again
         if described["round"] > len(run.earlier):
             return
         self.best_round = described["round"]
         self.value = described["value"]
-        self.tensors = safetensors.torch.load_file(run.folder / f"{BEST}.safetensors")
+        self.tensors = read_tensors(run.folder / f"{BEST}.safetensors", described["sha256"])
 
 
 @dataclass

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedstep.callbacks.base import Callback, RoundEnd, RunStart, hidden
+from fedstep.core.printable import printable
 from fedstep.run.progress import progress_bar, summary
-from fedstep.run.terminal import console, printable
+from fedstep.run.terminal import console
 
 LINES = 20  # of a run without a terminal: a log of a thousand lines is read by nobody
 

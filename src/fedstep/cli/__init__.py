@@ -89,6 +89,6 @@ def _interrupted(options: argparse.Namespace) -> str:
 
 def _complain(message: str) -> None:
     """One line on stderr; what it names may be anybody's text."""
-    from fedstep.run.terminal import printable
+    from fedstep.core.printable import printable
 
     print(f"fedstep: {printable(message)}", file=sys.stderr)

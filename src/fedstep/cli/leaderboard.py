@@ -13,8 +13,9 @@ from rich.table import Table
 
 from fedstep.cli.options import add_data, add_json, add_workers, print_json, shipped_file
 from fedstep.core.errors import InputError
+from fedstep.core.printable import printable
 from fedstep.leaderboard import FOLDER
-from fedstep.run.terminal import console, printable
+from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
     from fedstep.leaderboard.outcome import MatchOutcome
@@ -88,7 +89,7 @@ def list_board(options: argparse.Namespace) -> None:
     board = read_board(options.home)
     if options.markdown:
         # print, not the console: no width of a terminal may break the lines
-        print(standings_markdown(board), end="")
+        print(printable(standings_markdown(board)), end="")
         return
     entries = shipped_entries()
     if options.json:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from fedstep.core.errors import unknown
-from fedstep.run.terminal import printable
+from fedstep.core.printable import printable
 
 
 class SuggestingParser(argparse.ArgumentParser):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedstep.cli.options import add_json, print_json
+from fedstep.core.printable import printable
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def run_compare(options: argparse.Namespace) -> None:
         return
     if options.markdown:
         # without colours and line breaks: it is to be pasted
-        print(markdown(comparison), end="")
+        print(printable(markdown(comparison)), end="")
         return
     terminal = console()
     for table in rich_tables(comparison):
@@ -129,7 +130,7 @@ def _label_maps(home: Path) -> list[Figure]:
     # regression has no labels, and old results have none noted
     if not path.exists():
         return []
-    labels = read_sealed(path)
+    labels = read_sealed(path, ("seed", "labels", "counts"))
     title = f"Labels of the clients, seed {labels['seed']}"
     return [heatmap(labels["counts"], labels["labels"], title)]
 

@@ -12,7 +12,14 @@ LONGEST = 200  # characters of a value in a message
 
 
 class InputError(ValueError):
-    """A value that cannot be used; the message names it and the remedy."""
+    """A value that cannot be used; the message names it and the remedy.
+
+    One line, whatever it quotes: a label, a path or another error's text may have several.
+    """
+
+    def __init__(self, message: object) -> None:
+        lines = str(message).splitlines()
+        super().__init__(" ".join(lines))
 
 
 class MissingExtra(InputError):

@@ -28,6 +28,7 @@ from fedstep.data.lazy import (
     same_sample,
     stacked,
 )
+from fedstep.data.named_samples import NamedSamples
 from fedstep.data.parts import Parts
 
 MEMORY = 2**30  # bytes of samples that are read into memory, where nothing is random
@@ -89,14 +90,7 @@ class Brought:
 
     def sample(self, number: int) -> Any:
         """One sample; whoever cannot be read is named."""
-        # by number and not by iteration: a Dataset promises __getitem__, and its end need not raise
-        try:
-            return self.as_samples[number]
-        except Exception as error:
-            # any error of the user's code; theirs stays in sight as the cause of this one
-            raise InputError(
-                f"{self.what}: sample {number} cannot be read ({type(error).__name__}: {error})"
-            ) from error
+        return NamedSamples(self.what, self.as_samples)[number]
 
     def first(self, count: int = 1) -> list[Any]:
         """The first samples, once more from the beginning where there are fewer."""
@@ -125,7 +119,7 @@ def pooled(sets: Sequence[Brought], reading: Reading) -> ReadSamples:
     names = None
     if reading.columns is not None:
         names = reading.columns.names
-    pool: Any = ConcatDataset([brought.as_samples for brought in sets])
+    pool: Any = ConcatDataset([NamedSamples(one.what, one.as_samples) for one in sets])
     return ReadSamples(pool, names, reading.collate)
 
 

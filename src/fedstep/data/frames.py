@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedstep.core.errors import InputError, unknown
+from fedstep.core.printable import printable
 from fedstep.data.federation import Federation
 from fedstep.data.parts import Parts
 
@@ -68,7 +69,8 @@ def clients_from(
     # sorted names: the order of the rows must not decide who is client 0
     names, owners = np.unique(_no_gaps(columns[client], client), return_inverse=True)
     notes = (_cast_note([*each, goal]), f"{len(names)} clients by {client!r}")
-    print(f"clients_from: {'; '.join(note for note in notes if note)}", file=sys.stderr)
+    line = "; ".join(note for note in notes if note)
+    print(f"clients_from: {printable(line)}", file=sys.stderr)
     stacked = torch.stack([column.values for column in each], dim=1)
     return Federation(
         fields=(stacked, goal.values),

@@ -107,7 +107,7 @@ def seed_outcome(
 
 def finished_run(job: Job, home: Path) -> StoredRun:
     """A run of the match; one that is not finished is refused."""
-    stored = read_run(folder_of(job, home))
+    stored = read_run(folder_of(job, home), job.digest)
     if stored is None or not stored.done:
         raise InputError(f"{folder_of(job, home)}: not finished; run the same command again")
     return stored

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from fedstep.core.calls import Language
+from fedstep.core.errors import InputError, brief
 from fedstep.models import paper
 from fedstep.models.flat import FlatModel
 from fedstep.models.module import ModuleModel
@@ -38,7 +39,11 @@ def named_model(text: str, seed: int) -> FlatModel:
     """
     # torch's layers draw their start from the global generator; it is left as it was
     with seeded(seed, torch.device("cpu")):
-        model = _LANGUAGE.build(text)
+        try:
+            model = _LANGUAGE.build(text)
+        except (RuntimeError, MemoryError) as error:
+            # such as more numbers than there is memory for
+            raise InputError(f"model {brief(text)} cannot be made: {error}") from None
     if isinstance(model, nn.Module):
         return ModuleModel(model)
     flat: FlatModel = model

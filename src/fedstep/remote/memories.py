@@ -13,10 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import safetensors
 import safetensors.torch
 from safetensors import SafetensorError
 
 from fedstep.core.vec import NewState, State
+from fedstep.data.cache import checksum
 
 RUN_NAME = re.compile(r"[0-9a-f]{1,64}")  # it becomes a folder: nothing else may come from outside
 
@@ -117,11 +119,18 @@ class MemoryFiles(Memories):
         client: int,
         version: int,
     ) -> NewState | None:
+        path = self._file(run, client, version)
         try:
-            return safetensors.torch.load_file(self._file(run, client, version))
+            with safetensors.safe_open(path, framework="pt") as file:
+                written = file.metadata()
+            memory: NewState = safetensors.torch.load_file(path)
         except (OSError, SafetensorError):
             # missing or torn: lost either way, and the server is told so
             return None
+        # damaged, or the file of another client: as good as lost, and worse if it were believed
+        if written != _seal(run, client, version, memory):
+            return None
+        return memory
 
     def put(
         self,
@@ -135,7 +144,7 @@ class MemoryFiles(Memories):
         # under another name until it is whole: a node may be killed at any moment
         part = path.with_suffix(".part")
         tensors = {name: value.detach().contiguous() for name, value in memory.items()}
-        safetensors.torch.save_file(tensors, part)
+        safetensors.torch.save_file(tensors, part, metadata=_seal(run, client, version, tensors))
         part.replace(path)
 
     def versions(self, run: str, client: int) -> list[int]:
@@ -160,3 +169,13 @@ class MemoryFiles(Memories):
         if not RUN_NAME.fullmatch(run):
             raise ValueError(f"run {run!r}: expected hexadecimal digits")
         return self.folder / run / str(client) / f"{version}.safetensors"
+
+
+def _seal(
+    run: str,
+    client: int,
+    version: int,
+    memory: State,
+) -> dict[str, str]:
+    """What a file says of itself: whose memory it holds, and the hash of it."""
+    return {"memory": f"{run} {client} {version}", "sha256": checksum(memory)}

@@ -10,9 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 from fedstep.algorithm import Algorithm, Broadcast
+from fedstep.core.errors import InputError
 from fedstep.core.exchange import SharedState
 from fedstep.core.vec import prefixed, under
 from fedstep.data.plan import Plan
+from fedstep.remote.memories import RUN_NAME
 from fedstep.remote.parcel import (
     DTYPES,
     Parcel,
@@ -22,7 +24,9 @@ from fedstep.remote.parcel import (
     from_wire,
     to_wire,
 )
+from fedstep.run.files import RUN_AGAIN
 from fedstep.run.identity import text_of
+from fedstep.run.listed import read_listed, write_listed
 
 RUN_ID = "run_id.txt"  # in the run's folder: a new start goes on with the same run
 NONE = -1  # where a number may be absent: not every transport knows None
@@ -121,8 +125,12 @@ def run_name(folder: Path) -> str:
     # kept: nodes find the memories of a run by its name after the server was killed
     path = folder / RUN_ID
     if not path.exists():
-        path.write_text(uuid4().hex + "\n")
-    return path.read_text().strip()
+        write_listed(path, f"{uuid4().hex}\n".encode())
+    # listed with its hash: under another name all memories would be lost
+    name = read_listed(path).decode(errors="replace").strip()
+    if not RUN_NAME.fullmatch(name):
+        raise InputError(f"{path}: damaged, not the name of a run; {RUN_AGAIN}")
+    return name
 
 
 def client_half(algorithm: Algorithm) -> str:

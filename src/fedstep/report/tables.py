@@ -14,6 +14,7 @@ from fedstep.analysis.compare import Comparison
 from fedstep.analysis.grid import Grid
 from fedstep.analysis.statistics import Spread
 from fedstep.analysis.summary import MethodSummary
+from fedstep.core.printable import printable
 from fedstep.report.method_text import (
     count_text,
     failed_text,
@@ -31,7 +32,6 @@ from fedstep.report.metric_text import (
     with_unit,
 )
 from fedstep.run.columns import MetricInfo
-from fedstep.run.terminal import printable
 
 
 @dataclass(frozen=True)

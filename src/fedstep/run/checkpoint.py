@@ -5,14 +5,12 @@ The last two checkpoints of a run are kept.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -20,8 +18,15 @@ from fedstep.algorithm import Server
 from fedstep.core.errors import InputError
 from fedstep.core.vec import State, prefixed, under
 from fedstep.execute.store import DiskStore, MemoryVersion, Store
-from fedstep.run.files import read_sealed, sync_folder, write_sealed, write_tensors
-from fedstep.run.folder import descriptions, journal_mark
+from fedstep.run.files import (
+    file_sha256,
+    read_sealed,
+    read_tensors,
+    sync_folder,
+    write_sealed,
+    write_tensors,
+)
+from fedstep.run.folder import SPEC, descriptions, journal_mark
 from fedstep.run.journal import JournalMark
 
 CHECKPOINTS_KEPT = 2  # one more than is needed: the last one may be torn by a crash of the disk
@@ -54,13 +59,14 @@ def save(
     else:
         for client, memory in store.items():
             tensors |= prefixed(f"memory.{client}.", memory)
-    # seven digits: `descriptions` sorts by name
-    stem = folder / f"checkpoint-{server.round:07d}"
+    stem = folder / _name(server.round)
     description = {
         "round": server.round,
         "horizon": server.horizon,
         "sha256": write_tensors(stem.with_suffix(".safetensors"), tensors),
     }
+    if (folder / SPEC).exists():
+        description["spec_sha256"] = file_sha256(folder / SPEC)
     if journal is not None:
         description["journal_bytes"] = journal.bytes
         description["journal_sha256"] = journal.sha256
@@ -173,14 +179,22 @@ def _index(description: Path) -> dict[int, MemoryVersion]:
         return {}
 
 
+def _name(round: int) -> str:
+    # seven digits: `descriptions` sorts by name
+    return f"checkpoint-{round:07d}"
+
+
 def _read(path: Path, complaints: tuple[str, ...]) -> Restored:
-    description = read_sealed(path)
-    # read once: what is hashed is what is parsed
-    tensor_file = path.with_suffix(".safetensors")
-    data = tensor_file.read_bytes()
-    if hashlib.sha256(data).hexdigest() != description["sha256"]:
-        raise InputError(f"{tensor_file}: the checkpoint is corrupt (its checksum does not agree)")
-    tensors = safetensors.torch.load(data)
+    description = read_sealed(path, ("round", "horizon", "sha256"))
+    if path.stem != _name(description["round"]):
+        raise InputError(f"{path}: it is the checkpoint of round {description['round']}")
+    spec = path.with_name(SPEC)
+    # older ones do not say which run they belong to
+    if "spec_sha256" in description and description["spec_sha256"] != file_sha256(spec):
+        raise InputError(
+            f"{path}: it is the checkpoint of another run (it does not agree with {SPEC})"
+        )
+    tensors = read_tensors(path.with_suffix(".safetensors"), description["sha256"])
     return Restored(
         server=server_from(tensors, description["round"], description["horizon"]),
         store=_store(path.parent, tensors),

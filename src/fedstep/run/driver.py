@@ -208,6 +208,8 @@ class RunFolder:
         self._journal.flush()
         server_tensors = checkpoint.server_tensors(server)
         hashes = {
+            # also of what the run is: results of another one are not to be taken for it
+            SPEC: file_sha256(self.path / SPEC),
             JOURNAL: file_sha256(self.path / JOURNAL),
             MODEL: write_tensors(self.path / MODEL, model),
             SERVER: write_tensors(self.path / SERVER, server_tensors),

@@ -67,6 +67,13 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Named tensors as safetensors; returns the SHA-256 of the file."""
+    data = tensor_bytes(tensors)
+    write_bytes(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Named tensors as a file of safetensors holds them."""
     import safetensors.torch  # here, so that reports need no torch
 
     # clones: safetensors refuses tensors that share storage, as a readout and its iterate do
@@ -74,8 +81,22 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     for name, tensor in tensors.items():
         copies[name] = tensor.detach().clone()
     data: bytes = safetensors.torch.save(copies)
-    write_bytes(path, data)
-    return hashlib.sha256(data).hexdigest()
+    return data
+
+
+def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+    """The tensors of a file with this hash; one that has another is refused."""
+    import safetensors.torch  # here, so that reports need no torch
+
+    try:
+        # read once: what is hashed is what is parsed
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; {RUN_AGAIN}") from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise InputError(f"{path}: damaged (its checksum does not agree); {RUN_AGAIN}")
+    tensors: dict[str, Tensor] = safetensors.torch.load(data)
+    return tensors
 
 
 def write_sealed(path: Path, fields: Mapping[str, Any]) -> None:
@@ -83,26 +104,50 @@ def write_sealed(path: Path, fields: Mapping[str, Any]) -> None:
     write_json(path, {**fields, CHECKSUM: _checksum(fields)})
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    """The fields of a sealed file; one that is damaged is refused.
+def read_sealed(path: Path, needed: Iterable[str] = ()) -> dict[str, Any]:
+    """The fields of a sealed file; one that is damaged, or lacks a needed field, is refused.
 
     Older files have no seal and are believed.
     """
-    fields = _read_json(path)
+    fields = read_json(path)
     if not isinstance(fields, dict):
         raise InputError(f"{path}: damaged, not a JSON object; {RUN_AGAIN}")
     checksum = fields.pop(CHECKSUM, None)
     if checksum is not None and checksum != _checksum(fields):
         raise InputError(f"{path}: damaged (its checksum does not agree); {RUN_AGAIN}")
+    missing = [name for name in needed if name not in fields]
+    if missing:
+        raise InputError(f"{path}: damaged ({', '.join(missing)} missing); {RUN_AGAIN}")
     return fields
 
 
-def _read_json(path: Path) -> Any:
-    """One JSON value; a file that is damaged is refused."""
+def read_json(path: Path) -> Any:
+    """One JSON value; a file that is missing or damaged is refused."""
     try:
-        return json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:  # neither UTF-8 nor JSON
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; {RUN_AGAIN}") from None
+    try:
+        return parsed_json(data)
+    except ValueError as error:
         raise InputError(f"{path}: damaged, not JSON ({error}); {RUN_AGAIN}") from None
+
+
+def parsed_json(data: bytes) -> Any:
+    """A JSON value from a file; ValueError for whatever is none."""
+    try:
+        return DECODER.decode(data.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    """`NaN` and `Infinity`: Python reads them, no file of results holds them."""
+    raise ValueError(f"{name} is no JSON")
+
+
+# one for all: a decoder of its own for every row of a journal would cost more than the row
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@
     rounds.jsonl       a row a round
     model.safetensors  the trained model
     server.safetensors all that the server knew after the last round
-    done.json          the finished mark: rounds and the hashes of the three files above
+    done.json          the finished mark: rounds and the hashes of the four files above
     lock, owner.json   who works on it
     checkpoint-*, memories/   only while the run is not finished
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedstep.core.errors import InputError
+from fedstep.core.errors import InputError, brief
 from fedstep.run.files import file_sha256, read_sealed
 from fedstep.run.journal import Journal, JournalMark
 
@@ -47,11 +47,16 @@ class StoredRun:
     done: bool
 
 
-def read_run(folder: Path) -> StoredRun | None:
-    """The run of a folder, also one that is under way; None before its first round."""
+def read_run(folder: Path, digest: str | None = None) -> StoredRun | None:
+    """The run of a folder, also one that is under way; None before its first round.
+
+    digest: of the run that must be there.
+    """
+    check_digest(folder, digest)
     mark = read_mark(folder)
     journal = Journal(folder / JOURNAL)
     if mark is not None:
+        check_file(folder, mark, SPEC)
         check_file(folder, mark, JOURNAL)
     else:
         _check_against_checkpoint(folder, journal)
@@ -62,6 +67,20 @@ def read_run(folder: Path) -> StoredRun | None:
     if (folder / SPEC).exists():
         spec = read_sealed(folder / SPEC)
     return StoredRun(spec, rows, done=mark is not None)
+
+
+def check_digest(folder: Path, digest: str | None) -> None:
+    """Refuse a folder with the files of another run than its name says."""
+    path = folder / SPEC
+    if digest is None or not path.exists():
+        return
+    # a run of `fit` has no digest
+    found = read_sealed(path).get("digest", digest)
+    if found != digest:
+        raise InputError(
+            f"{path}: it is that of the run {brief(found)}, which belongs elsewhere; "
+            f"remove {folder} to run {digest} again"
+        )
 
 
 def descriptions(folder: Path) -> list[Path]:

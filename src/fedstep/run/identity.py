@@ -50,10 +50,24 @@ def identity(simulation: Simulation, rounds: int) -> dict[str, Any]:
 
 def data_identity(simulation: Simulation) -> dict[str, str | None]:
     """Hashes of all samples, of who has which, and of what is scored. Reads all data once."""
-    test = None
-    if simulation.test is not None:
-        test = tensors_digest(simulation.test)
-    return {"data": federation_digest(simulation.task.federation), "test": test}
+    by_client = None
+    if simulation.by_client is not None:
+        by_client = simulation.by_client.fields
+    return {
+        "data": federation_digest(simulation.task.federation),
+        "test": fields_digest(simulation.test),
+        # callbacks choose by them, and rows have their columns
+        "validation": fields_digest(simulation.validation),
+        "heldout": fields_digest(simulation.heldout),
+        "by_client": fields_digest(by_client),
+    }
+
+
+def fields_digest(fields: tuple[Tensor, ...] | None) -> str | None:
+    """A hash of samples that are scored, if there are any."""
+    if fields is None:
+        return None
+    return tensors_digest(fields)
 
 
 def federation_digest(federation: Federation) -> str:
@@ -76,6 +90,11 @@ def tensors_digest(tensors: Iterable[Tensor]) -> str:
         digest.update(flat.view(torch.uint8).numpy().data)
     # 64 bits: against mistakes, not against forgers
     return digest.hexdigest()[:16]
+
+
+def text_digest(text: str) -> str:
+    """A hash of a text that is too long to be kept."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def text_of(part: object) -> str:

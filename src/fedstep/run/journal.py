@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedstep.core.errors import InputError, named_errors
-from fedstep.run.files import CHECKSUM, plain, write_bytes
+from fedstep.core.errors import InputError, brief, named_errors
+from fedstep.run.files import CHECKSUM, parsed_json, plain, write_bytes
 
 BEGIN_ANEW = "remove the run's folder to begin it anew"
 
@@ -75,6 +75,12 @@ class Journal:
                 raise InputError(
                     f"{self.path}, line {number}: damaged (its checksum does not agree); "
                     f"{BEGIN_ANEW}"
+                )
+            if row.get("round") != number:
+                # a row is whole, but it is not the one that belongs here
+                raise InputError(
+                    f"{self.path}, line {number}: damaged "
+                    f"(round {brief(row.get('round'))} in its place); {BEGIN_ANEW}"
                 )
             sealed = row.pop(CHECKSUM, None) is not None
             rows.append(row)
@@ -155,8 +161,8 @@ def _is_sound(row: Mapping[str, Any], sealed: bool) -> bool:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A row, or None where the line is not one."""
     try:
-        row = json.loads(line)
-    except (UnicodeDecodeError, json.JSONDecodeError):
+        row = parsed_json(line)
+    except ValueError:
         return None
     if not isinstance(row, dict):
         return None

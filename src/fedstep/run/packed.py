@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.core.errors import InputError
-from fedstep.run.files import write_bytes
+from fedstep.run.files import parsed_json, write_bytes
 from fedstep.run.folder import StoredRun
 
 PACKED = "results.jsonl.gz"
 PACKED_DIGITS = 6  # significant, in the compact file
+LARGEST = 2**30  # bytes of text: millions of rounds, and no memory that a small file could fill
 
 
 def pack_runs(runs: Mapping[str, StoredRun], path: Path) -> Path:
@@ -43,20 +44,42 @@ def unpack(path: Path) -> dict[str, StoredRun]:
     """The runs of a compact file by digest."""
     runs = {}
     try:
-        text = gzip.decompress(path.read_bytes()).decode()
-        if not text:
-            raise ValueError("it is empty")  # `gzip` takes no bytes for a file of no bytes
-        for line in text.splitlines():
-            entry = json.loads(line)
+        for line in _unpacked(path).splitlines():
+            entry = parsed_json(line)
             digest = entry["digest"]
-            rows = _rows(entry["columns"])
             # only finished runs are packed
-            runs[digest] = StoredRun(entry["spec"], rows, done=True)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+            runs[digest] = StoredRun(_spec(entry), _rows(entry["columns"]), done=True)
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        zlib.error,
+    ) as error:
         raise InputError(
             f"{path}: not packed results ({error}); make them anew with fedstep export --pack"
         ) from None
     return runs
+
+
+def _unpacked(path: Path) -> bytes:
+    with gzip.open(path) as file:
+        data = file.read(LARGEST + 1)
+    if not data:
+        raise ValueError("it is empty")  # `gzip` takes no bytes for a file of no bytes
+    if len(data) > LARGEST:
+        raise ValueError(f"it unpacks to more than {LARGEST:,} bytes")
+    return data
+
+
+def _spec(entry: Mapping[str, Any]) -> dict[str, Any]:
+    spec = dict(entry["spec"])
+    # runs of older versions do not name themselves
+    if spec.get("digest", entry["digest"]) != entry["digest"]:
+        raise ValueError(f"the run {entry['digest']} holds the rows of {spec['digest']}")
+    return spec
 
 
 def all_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -89,9 +112,11 @@ def _line(digest: str, run: StoredRun) -> str:
 
 def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     names = list(columns)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(names, values, strict=True))
+        if row["round"] != len(rows) + 1:
+            raise ValueError(f"round {row['round']} stands in the place of {len(rows) + 1}")
         rows.append(row)
     return rows
 

@@ -15,8 +15,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fedstep.core.printable import printable
 from fedstep.run.record import RoundReport
-from fedstep.run.terminal import console, printable
+from fedstep.run.terminal import console
 
 T = TypeVar("T")
 METRICS = 2  # of a line: more would not fit a terminal

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rich.progress import TaskID
 
+from fedstep.core.printable import printable
 from fedstep.execute.children import is_stopped
 from fedstep.run.folder import JOURNAL
 from fedstep.run.journal import Journal
 from fedstep.run.progress import progress_bar, summary
 from fedstep.run.record import RoundReport
-from fedstep.run.terminal import console, printable
+from fedstep.run.terminal import console
 from fedstep.study.plan import Job
 
 LINES = 4  # a run, where there is no terminal: a study has many

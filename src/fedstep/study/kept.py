@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedstep.core.errors import InputError
-from fedstep.run.folder import StoredRun, check_finished, read_run
+from fedstep.run.folder import StoredRun, check_digest, check_finished, read_run
 from fedstep.run.packed import PACKED, unpack
 from fedstep.study.plan import Job
 
@@ -21,8 +21,11 @@ def finished(run: Job, home: Path) -> bool:
     """Whether there is nothing left to do; a finished run that was damaged since is to be done
     again.
     """
+    folder = folder_of(run, home)
+    # not done again: what lies there is the result of another run, and whole
+    check_digest(folder, run.digest)
     try:
-        return check_finished(folder_of(run, home), run.setting.rounds)
+        return check_finished(folder, run.setting.rounds)
     except InputError:
         # damaged: `work` will say so, and do it again
         return False
@@ -50,7 +53,7 @@ class KeptRuns:
     def read(self, job: Job) -> StoredRun | None:
         """A run, also one that is under way; None before its first round."""
         # a folder of the run itself knows more than the rounded numbers of the compact file
-        stored = read_run(folder_of(job, self.home))
+        stored = read_run(folder_of(job, self.home), job.digest)
         packed = self.packed.get(job.digest)
         if packed is not None and (stored is None or not stored.done):
             return packed

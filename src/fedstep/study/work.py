@@ -26,7 +26,7 @@ from fedstep.run.cpu import cpu_kind
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.guarded import usually_guarded
-from fedstep.run.identity import tensors_digest
+from fedstep.run.identity import fields_digest
 from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
@@ -194,7 +194,9 @@ def _manifest(
         "digest": run.digest,  # of setting, method and seed
         "partition": split.digest,
         "data": data_digest,
-        "test": _digest(made.test),
+        "test": fields_digest(made.test),
+        "heldout": fields_digest(made.heldout),
+        "validation": fields_digest(made.validation),
         "cut": made.executor.cut,
     }
     about = {
@@ -210,12 +212,6 @@ def _manifest(
         "metrics": [asdict(metric.info) for metric in made.measured],
     }
     return identity, about
-
-
-def _digest(fields: tuple[Tensor, ...] | None) -> str | None:
-    if fields is None:
-        return None
-    return tensors_digest(fields)
 
 
 def _count(fields: tuple[Tensor, ...] | None) -> int:

@@ -28,7 +28,7 @@ from fedstep.models.outputs import computes_own_loss, forward_parameters
 from fedstep.models.standardize import Standardize, standardized
 from fedstep.run.client_scores import ClientSamples
 from fedstep.run.guarded import usually_guarded
-from fedstep.run.identity import tensors_digest, text_of
+from fedstep.run.identity import tensors_digest, text_digest, text_of
 from fedstep.run.metrics.base import Metric
 from fedstep.run.metrics.choose import GivenMetric, metrics_of
 from fedstep.server.guards import Guard
@@ -176,8 +176,11 @@ def data_settings(
     """What decides the numbers of a run besides what its simulation knows."""
     settings: dict[str, Any] = {"standardize": standardize}
     if isinstance(flat, ModuleModel):
+        # layers without parameters too: the same weights behind another activation are another run
+        settings["layers"] = text_digest(text_of(flat.module))
         loss: Any = flat.given_loss or "cross_entropy"
         if not isinstance(loss, str):
+            settings["loss_settings"] = _settings_digest(loss)
             loss = text_of(getattr(loss, "__name__", loss))
         settings["loss"] = loss
     if collate is not None:
@@ -188,6 +191,20 @@ def data_settings(
         numbers = samples.federation.fields[0][:FINGERPRINT]
         settings["samples_read"] = tensors_digest(transform((numbers,), None))
     return settings
+
+
+def _settings_digest(loss: Any) -> str | None:
+    """A hash of what a loss was made with; None of a function, which is known by its name alone."""
+    if not isinstance(loss, nn.Module):
+        return None
+    # its repr leaves out most of it: CrossEntropyLoss(label_smoothing=0.1) is CrossEntropyLoss()
+    plain = {}
+    for name, value in vars(loss).items():
+        # `training` is a mode, and no setting
+        if name != "training" and isinstance(value, str | int | float | None):
+            plain[name] = value
+    tensors = tensors_digest(loss.state_dict().values())
+    return text_digest(f"{sorted(plain.items())} {tensors}")
 
 
 def weighting_note(algorithm: Algorithm) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 
 import safetensors
@@ -15,7 +14,7 @@ from fedstep.models.standardize import Standardize, standardized
 from fedstep.report.render import page_if_possible
 from fedstep.run import checkpoint
 from fedstep.run.driver import opened
-from fedstep.run.files import file_sha256, plain, read_sealed, write_sealed, write_tensors
+from fedstep.run.files import file_sha256, read_sealed, write_sealed, write_tensors
 from fedstep.run.folder import DONE, JOURNAL, MODEL, SERVER, SPEC, check_file, read_mark
 from fedstep.run.journal import Journal
 from fedstep.run.record import RoundReport
@@ -35,10 +34,14 @@ def save_result(result: Fit, folder: str | Path) -> Path:
         if (path / SPEC).exists():
             raise InputError(f"{path}: there is a run already; choose another directory")
         write_sealed(path / SPEC, result.settings)
-        lines = [json.dumps(plain(row.to_dict()), allow_nan=False) for row in result.rows]
-        (path / JOURNAL).write_text("".join(line + "\n" for line in lines))
+        journal = Journal(path / JOURNAL)
+        journal.keep(0)
+        for row in result.rows:
+            journal.append(row.to_dict())
+        journal.flush()
         server = result.server
         hashes = {
+            SPEC: file_sha256(path / SPEC),
             JOURNAL: file_sha256(path / JOURNAL),
             MODEL: write_tensors(path / MODEL, _tensors(result)),
             SERVER: write_tensors(path / SERVER, checkpoint.server_tensors(server)),
@@ -65,7 +68,7 @@ def load_result(folder: str | Path, model: nn.Module | None = None) -> Fit:
     if mark is None:
         raise InputError(f"{path}: there is no finished run; the call that makes it goes on")
     # before anything is read: what is damaged is not believed
-    for name in (JOURNAL, MODEL, SERVER):
+    for name in (SPEC, JOURNAL, MODEL, SERVER):
         check_file(path, mark, name)
     settings = read_sealed(path / SPEC)
     rows = [RoundReport.from_dict(row) for row in Journal(path / JOURNAL).rows()]
