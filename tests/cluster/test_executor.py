@@ -76,15 +76,18 @@ def loss(x, batch):
 
 
 class Deadly:
-    """Kills its worker when it first sees the sample that holds `mark`."""
+    """Kills its worker when it first sees the sample that holds `mark`, or always."""
 
-    def __init__(self, folder, always):
+    def __init__(self, folder, always, leave=False):
         self.flag = str(folder / "died")
         self.always = always
+        self.leave = leave  # by Python's own way out, and not by a signal
 
     def __call__(self, x, batch):
         if bool((batch.targets == 3.0).any()) and (self.always or not os.path.exists(self.flag)):
             open(self.flag, "w").close()
+            if self.leave:
+                sys.exit(1)
             os.kill(os.getpid(), signal.SIGKILL)
         return loss(x, batch)
 
@@ -123,9 +126,10 @@ def test_a_dead_worker_is_replaced_and_its_job_begun_anew(tmp_path):
     assert torch.equal(other, x)
 
 
-def test_a_client_that_kills_three_workers_is_named(tmp_path):
+@pytest.mark.parametrize("leave", [False, True], ids=["killed", "sys.exit"])
+def test_a_client_that_kills_three_workers_is_named(tmp_path, leave):
     with pytest.raises(InputError, match=r"^client 3: its worker died 3 times"):
-        one_round(linear_task(Deadly(tmp_path, always=True)), Ray(Sequential(), workers=2))
+        one_round(linear_task(Deadly(tmp_path, always=True, leave=leave)), Ray(Sequential(), 2))
 
 
 def broken(x, batch):

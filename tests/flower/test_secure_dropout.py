@@ -17,7 +17,7 @@ from fedstep.flower import LocalGrid, client_app
 from fedstep.flower.grid import FIRST_NODE
 
 BAD = FIRST_NODE + 3  # the node of client 3
-METHOD = "fedexpsls"
+METHOD = "fedavg(step=0.1)"  # no search: rounding must not decide whether a step is accepted
 SETTINGS = dict(guard=False, per_round=len(SIZES))
 
 

@@ -12,8 +12,11 @@ from uuid import uuid4
 import pytest
 import safetensors.torch
 import torch
-from fakes import simulated
-from simulated_app import METHODS, ROUNDS
+from apps import make, strategy
+from fakes import SIZES, simulated
+from simulated_app import METHODS, ROUNDS, SECURE_METHODS, SECURE_SETTINGS, leaves
+
+from fedstep.flower import LocalGrid, client_app
 
 HERE = Path(__file__).parent
 LIMIT = 280  # seconds: half a minute on an idle machine
@@ -22,9 +25,18 @@ LIMIT = 280  # seconds: half a minute on an idle machine
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """What the methods came to, all in one simulation: it takes seconds to start."""
+    return simulate(tmp_path_factory.mktemp("simulation"))
+
+
+@pytest.fixture(scope="module")
+def secure_folder(tmp_path_factory):
+    """The same with secure sums, and a node that leaves."""
+    return simulate(tmp_path_factory.mktemp("secure"), "secure")
+
+
+def simulate(made, *arguments):
     if find_spec("ray") is None:
         pytest.skip("Flower's simulation needs Ray: pip install 'flwr[simulation]'")
-    made = tmp_path_factory.mktemp("simulation")
     token = made / "token"
     token.write_text(uuid4().hex * 2)
     environment = {
@@ -40,7 +52,7 @@ def folder(tmp_path_factory):
         "RAY_worker_niceness": "0",
     }
     log = made / "log.txt"
-    program = [sys.executable, str(HERE / "simulated_app.py"), str(made)]
+    program = [sys.executable, str(HERE / "simulated_app.py"), str(made), *arguments]
     with log.open("w") as file:
         try:
             subprocess.run(program, env=environment, stdout=file, stderr=file, timeout=LIMIT)
@@ -57,3 +69,16 @@ def test_the_bits_and_rows_are_those_of_one_process(method, folder):
     assert torch.equal(there["x"], server.x)
     assert torch.equal(there["readout"], server.readout)
     assert (folder / f"{method}.txt").read_text() == rows
+
+
+@pytest.mark.parametrize("method", SECURE_METHODS)
+def test_secure_sums_are_those_of_who_stayed(method, secure_folder):
+    # in this process, with masks too: whole numbers are summed, so all bits are the same
+    here = strategy(method, secure=True, **SECURE_SETTINGS)
+    app = client_app(make, mods=[leaves], secure=True)
+    here.start(LocalGrid(app, len(SIZES)), num_rounds=ROUNDS)
+    there = safetensors.torch.load_file(secure_folder / f"secure-{method}.safetensors")
+    assert torch.equal(there["x"], here.server.x)
+    assert [(row.clients, row.missing) for row in here.rows] == [(5, 1)] * ROUNDS
+    rows = (secure_folder / f"secure-{method}.txt").read_text()
+    assert rows.count("'clients': 5") == rows.count("'missing': 1") == ROUNDS
