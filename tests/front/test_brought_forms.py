@@ -315,3 +315,11 @@ def test_a_csv_file_that_is_no_text_is_refused(tmp_path):
     file.write_bytes("site,age,y\nMünchen,61,1\n".encode("latin-1"))
     with pytest.raises(fedstep.InputError, match="no CSV file in UTF-8"):
         fedstep.data.clients_from(file, client="site", target="y")
+
+
+def test_nothing_is_said_of_layers_that_torch_has_no_rule_for(recwarn):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.EmbeddingBag(9, 4), nn.Linear(4, 2))
+    data = [(torch.arange(3 * SIZE).view(SIZE, 3) % 9, torch.arange(SIZE) % 2)] * 3
+    train(model, data, executor=Cohort())
+    assert [str(one.message) for one in recwarn if "batching rule" in str(one.message)] == []

@@ -18,6 +18,7 @@ from fedstep.execute.processes import one_thread
 from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.losses import GivenLoss
+from fedstep.models.vmap_hints import without_vmap_hints
 from fedstep.run.metrics.choose import GivenMetric
 from fedstep.run.privacy import privacy_notes
 from fedstep.run.record import RoundReport
@@ -141,17 +142,18 @@ def fit(
     plan = plan_of(batch, local_steps, local_epochs)
     if rounds < 1:
         raise InputError(f"rounds={rounds}: give at least 1")
-    simulation = Simulation(
-        task=Task(method, flat, federation, plan, seed),
-        per_round=cohort_size_of(per_round, federation),
-        executor=executor_of(executor, workers, flat, federation),
-        test=scored_fields(samples, "test"),
-        every=every,
-        metrics=metrics_given(metrics, bool(samples.scored) or scoring.clients),
-        validation=scored_fields(samples, "validation"),
-        heldout=scored_fields(samples, "heldout"),
-        by_client=client_samples(samples, scoring.clients),
-    )
+    with without_vmap_hints():
+        simulation = Simulation(
+            task=Task(method, flat, federation, plan, seed),
+            per_round=cohort_size_of(per_round, federation),
+            executor=executor_of(executor, workers, flat, federation),
+            test=scored_fields(samples, "test"),
+            every=every,
+            metrics=metrics_given(metrics, bool(samples.scored) or scoring.clients),
+            validation=scored_fields(samples, "validation"),
+            heldout=scored_fields(samples, "heldout"),
+            by_client=client_samples(samples, scoring.clients),
+        )
     # the bar comes last: what another callback prints stands above it
     looking_on = callbacks_of(callbacks)
     if on_round is not None:
@@ -174,7 +176,7 @@ def fit(
         early=EarlyWarnings(simulation, batch_given=batch is not None),
     )
     try:
-        with one_thread(), simulation.executor:
+        with one_thread(), without_vmap_hints(), simulation.executor:
             return training.run(out, resume)
     finally:
         # also where the run was interrupted: a live line must not stay on the terminal
