@@ -78,6 +78,10 @@ def test_dots_are_drawn_with_the_marker_of_their_method():
     svg = draw(Chart("t", "x", "y", lines(2, dots=True)))
     assert svg.count(line_style(0).marker) == 3
     assert svg.count(line_style(1).marker) == 3
+    # so few that each must be found at a glance; a cloud is drawn faintly
+    assert svg.count('"mark few"') == 2
+    cloud = Series("a", [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], line_style(0), dots=True)
+    assert '"mark dots"' in draw(Chart("t", "x", "y", [cloud]))
 
 
 def test_an_axis_begins_and_ends_with_the_data():

@@ -15,6 +15,7 @@ from fedstep.report.markup import element, words_in
 from fedstep.report.style import LineStyle
 
 MARKED = 7  # markers along a line
+FEW = 3  # dots of a line that are drawn large: there is no cloud to see
 CROWD = 6  # lines; the bands of more would hide them
 BESIDE = 5  # pixels around the plot, so that markers at its edge are whole
 
@@ -197,7 +198,10 @@ def _series(line: Series, place: int, axes: Axes) -> str:
     if line.band:
         parts.append(_band(line.band, line.x, axes))
     if line.dots:
-        dots = _markers(line.style, points, kind="mark dots")
+        mark = "mark dots"
+        if len(points) <= FEW:
+            mark = "mark few"
+        dots = _markers(line.style, points, mark)
         parts.append(dots)
     else:
         path = _line_path(_pen(points), line.style)

@@ -40,9 +40,9 @@ def index_page(folder: Path) -> Page:
         rows.append(TableRow((Cell(name, link=link), *_summary(home))))
     if not rows:
         return Page(title=folder.name, summary=WAITING)
-    table = PageTable(("results", "runs", "state", "outcome"), tuple(rows), words=True)
-    section = Section("Results", tables=(table,))
-    return Page(title=folder.name, sections=(section,))
+    table = PageTable(("name", "runs", "state", "outcome"), tuple(rows), words=True)
+    section = Section("Runs and studies", tables=(table,))
+    return Page(title=f"What is in {folder.name}", sections=(section,))
 
 
 def _summary(home: Path) -> tuple[Cell, ...]:
