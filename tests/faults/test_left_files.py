@@ -263,19 +263,21 @@ def wrong_answers(subject, harms, place, often=1):
                 shutil.rmtree(copy)
                 shutil.copytree(subject.folder, copy)
                 (copy / file).write_bytes(after)
-                found = verdict_of(ask, copy, file, right[name])
+                # rows that are left of a run under way are fewer, and right
+                unfinished = "interrupted" in str(subject.folder) and name == "export"
+                found = verdict_of(ask, copy, file, right[name], unfinished)
                 if found not in ("right", "named"):
                     wrong.append(f"{file}, {harm}, {name}: {found}")
             shutil.rmtree(copy.parent)
     return wrong
 
 
-def verdict_of(ask, folder, file, right):
+def verdict_of(ask, folder, file, right, unfinished):
     try:
         answer = ask(folder)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return damage.verdict(answer, right, folder / file, unfinished=False)
+    return damage.verdict(answer, right, folder / file, unfinished)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
