@@ -40,7 +40,7 @@ from torch import nn
 from fedstep.data.federation import Federation
 from fedstep.data.parts import Parts
 from fedstep.data.plan import Plan
-from fedstep.execute import Processes, Sequential, Store, Task
+from fedstep.execute import Cohort, Processes, Sequential, Store, Task
 from fedstep.execute.base import Executor
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
@@ -53,7 +53,7 @@ COHORTS = (1, 10, 100, 1000)
 ENGINES = {
     "overhead": ["alone", "processes", "ray", "LocalGrid", "simulation"],
     "population": ["alone", "ray"],
-    "memory": ["processes", "ray"],
+    "memory": ["alone", "cohort", "processes", "ray"],
 }
 POPULATION = 1000
 METHOD = "fedavg(step=0.1)"
@@ -213,7 +213,7 @@ class Clock:
 
 def measure(engines: dict[str, Callable[[int, int, Clock], None]], options) -> Iterator[dict]:
     for repetition in range(options.repetitions):
-        for per_round in options.cohorts:
+        for per_round in options.cohorts or COHORTS:
             for name, engine in engines.items():
                 clock = Clock()
                 engine(per_round, options.rounds, clock)
@@ -427,7 +427,7 @@ def memory(options) -> None:
     """200 clients with a model of 10 MB: how much the driver grows while their deltas come in."""
     rows = []
     for name in options.engines:
-        for cohort in (20, 200):
+        for cohort in options.cohorts or (20, 200):
             # a process of its own: nobody inherits what another one left on its heap
             with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
                 rows.append(fresh.submit(driver_growth, name, cohort).result())
@@ -474,10 +474,11 @@ def run_rounds(simulation: Simulation, rounds: int) -> None:
 
 
 def crew_named(name: str) -> Executor:
-    if name == "processes":
-        return Processes(Sequential(), 2)
+    here = {"alone": Sequential(), "cohort": Cohort(), "processes": Processes(Sequential(), 2)}
+    if name in here:
+        return here[name]
     if name != "ray":
-        sys.exit(f"memory is measured of processes and ray, not of {name}")
+        sys.exit(f"memory is measured of {', '.join(here)} and ray, not of {name}")
     from fedstep.execute.ray import Ray
 
     return Ray(Sequential(), workers=2)
@@ -498,7 +499,7 @@ def main() -> None:
         "--rounds", type=int, default=3, help="a measurement; the first is not counted"
     )
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--cohorts", type=int, nargs="*", default=list(COHORTS))
+    parser.add_argument("--cohorts", type=int, nargs="*", help="clients a round")
     parser.add_argument("--engines", nargs="*", help="some of those that the measurement knows")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()

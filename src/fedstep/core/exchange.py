@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Self
 
-from fedstep.core.nested import NestedState, join, part
+from fedstep.core.nested import NestedState, join, named_fields, part
 from fedstep.core.vec import NewState, State
 
 
@@ -25,8 +25,7 @@ class OwnedState(NestedState):
         if not state:
             return cls()
         parts = {}
-        for each in fields(cls):
-            name = each.name
+        for name, _ in named_fields(cls):
             if name != "correction":
                 parts[name] = part(state, name)
 
@@ -41,8 +40,7 @@ class OwnedState(NestedState):
 
     def flat(self) -> NewState:
         parts = {}
-        for each in fields(self):
-            name = each.name
+        for name, _ in named_fields(type(self)):
             parts[name] = getattr(self, name)
         # the correction has no prefix: it is what most methods are named after, and its names
         # stand in every checkpoint written so far

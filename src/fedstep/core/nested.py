@@ -10,6 +10,8 @@ from torch import Tensor
 
 from fedstep.core.vec import NewState, State, put, take
 
+_FIELDS: dict[Any, tuple[tuple[str, bool], ...]] = {}
+
 
 def part(state: State, name: str) -> NewState:
     """What a flat state holds of one part; nothing where the part is absent.
@@ -65,9 +67,8 @@ class NestedState:
         A part that is absent is empty, a tensor that is absent is a KeyError.
         """
         values: dict[str, Any] = {}
-        for field in fields(cls):
-            name = field.name
-            if _is_part(field):
+        for name, is_part in named_fields(cls):
+            if is_part:
                 values[name] = part(state, name)
             else:
                 values[name] = state[name]
@@ -76,8 +77,7 @@ class NestedState:
     def flat(self) -> NewState:
         """One dictionary with dotted names, as it is saved and sent."""
         values = {}
-        for field in fields(self):
-            name = field.name
+        for name, _ in named_fields(type(self)):
             values[name] = getattr(self, name)
         return join(**values)
 
@@ -92,6 +92,15 @@ class NestedState:
         replacement = new.flat()
         after = put(before, rows, replacement)
         return self.of(after)
+
+
+def named_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """The fields of a state, and whether each is a part: looked up once, not at every step."""
+    known = _FIELDS.get(kind)
+    if known is None:
+        known = tuple((field.name, _is_part(field)) for field in fields(kind))
+        _FIELDS[kind] = known
+    return known
 
 
 def _is_part(field: Field[Any]) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.local_part import LocalPart
+from fedstep.core.looks import surely_none
 from fedstep.core.vec import NewState, Scalar, State, Vec, scale
 
 Look: TypeAlias = Callable[[Vec], Vec]  # the gradient of the batch at hand, elsewhere; counted
@@ -22,7 +23,7 @@ def advance(x: Vec, step: Scalar, d: Vec) -> Vec:
     # in place, into the product: a block of models is the largest tensor of a client
     moved = scale(step, d).add_(x)
     still = step == 0
-    if not bool(still.any()):
+    if surely_none(still):
         return moved
     # where, not the product alone: 0 * NaN would spoil a client whose search was refused
     return torch.where(still.unsqueeze(-1), x, moved)

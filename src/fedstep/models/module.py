@@ -218,8 +218,11 @@ class ModuleModel(MaybeLinear):
         return twin
 
     def counted(self, batch: Batch) -> Tensor | None:
+        # asked in every pass: to look at the loss's signature would cost more than a small pass
+        if not self.ignores_targets:
+            return None
         ignored = ignored_target(self.loss)
-        if not self.ignores_targets or ignored is None:
+        if ignored is None:
             return None
         return torch.ne(batch.targets, ignored)
 

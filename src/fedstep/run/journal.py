@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fedstep.core.errors import InputError, brief, named_errors
 from fedstep.run.files import CHECKSUM, parsed_json, plain, write_bytes
 
@@ -161,9 +163,18 @@ def _is_sound(row: Mapping[str, Any], sealed: bool) -> bool:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A row, or None where the line is not one."""
     try:
-        row = parsed_json(line)
-    except ValueError:
-        return None
+        # a study has hundreds of thousands of rows, and this is several times as fast
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        row = _parsed_by_python(line)
     if not isinstance(row, dict):
         return None
     return row
+
+
+def _parsed_by_python(line: bytes) -> Any:
+    """What Python takes for JSON and msgspec does not, or None."""
+    try:
+        return parsed_json(line)
+    except ValueError:
+        return None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.looks import surely_none
 from fedstep.core.message_kinds import MessageKind
 from fedstep.core.nested import join, part
 from fedstep.core.slots import check_slots
@@ -262,7 +263,7 @@ class CommonStep(StepRule):
 
     def _longest(self, phi: Phi, d: Vec, before: CommonState) -> Scalar:
         # only the first round has to know how long the direction is
-        if bool((before.common > 0).all()):
+        if surely_none(~(before.common > 0)):
             return before.common
         length = phi.norm_sq(d).sqrt()
         return torch.where(before.common > 0, before.common, before.reach / length)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from fedstep.core.errors import InputError
+from fedstep.core.looks import surely_none
 from fedstep.core.nested import NestedState
 from fedstep.core.vec import NewState, Scalar, State, Vec, dot, lift
 
@@ -64,9 +65,9 @@ class Overshoot:
         begins = path.steps == 0
         due = ~begins & (path.steps % self.every == 0)
         after = dict(state)
-        if bool(begins.any()):
+        if not surely_none(begins):
             after["first"] = torch.where(lift(begins, g), g, path.first)
-        if bool(due.any()):
+        if not surely_none(due):
             way = x - path.start
             ahead = dot(g, way)
             behind = -dot(path.first, way)

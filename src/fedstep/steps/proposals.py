@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
+from fedstep.core.looks import surely_none
 from fedstep.core.vec import Scalar
 from fedstep.steps.trial import Bracket, Trial, aimed
 
@@ -60,7 +61,7 @@ class Bisect(Proposal):
             longer = trial.eta * self.grow
         moved = torch.where(verdict > 0, shorter, longer)
         # Under Armijo no step is ever too short: the rest would be computed for nothing.
-        if not bool((bracket.below > 0).any()):
+        if surely_none(bracket.below > 0):
             return moved
         middle = (bracket.below + bracket.above) / 2
         middle = torch.where(bracket.spent, 0.0, middle)
