@@ -325,7 +325,9 @@ def figure(axis: Growth, sizes: Sequence[int], seconds: Sequence[float]) -> str:
         f".line{{fill:none;stroke:{colour};stroke-width:1.8}}.mark{{fill:{colour}}}"
     )
     head = '<svg xmlns="http://www.w3.org/2000/svg" '
-    return draw(chart).replace("<svg ", head, 1).replace(">", f"><style>{style}</style>", 1) + "\n"
+    drawn = draw(chart).replace("<svg ", head, 1).replace(">", f"><style>{style}</style>", 1)
+    # wider than on the pages, where what is beyond the edge is seen: the last label ends there
+    return drawn.replace('viewBox="0 0 560 ', 'viewBox="0 0 590 ', 1) + "\n"
 
 
 def table(known: dict[str, dict[str, float]]) -> str:
