@@ -165,7 +165,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         # a study has hundreds of thousands of rows, and this is several times as fast
         row = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         row = _parsed_by_python(line)
     if not isinstance(row, dict):
         return None
