@@ -92,3 +92,12 @@ def test_a_cluster_that_does_not_start_is_one_line(monkeypatch):
         RaySession.open(None)
     # nothing stays of the attempt
     assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
+
+
+def test_a_cluster_that_cannot_be_joined_is_one_line_with_a_remedy(monkeypatch):
+    def refused(**settings):
+        raise ConnectionError("Failed to connect to Ray cluster at 10.0.0.5:6379\nmore")
+
+    monkeypatch.setattr(ray, "init", refused)
+    with pytest.raises(InputError, match=r"6379; see that it runs, and that RAY_AUTH_TOKEN_PATH"):
+        RaySession.open("10.0.0.5:6379")

@@ -70,7 +70,11 @@ def _connect(address: str, include_dashboard: bool | None) -> None:
     except Exception as error:
         # a node that does not start in time is a bare Exception of Ray's
         first_line = str(error).strip().splitlines()[0]
-        raise InputError(f"Ray at {address}: {first_line}") from None
+        remedy = ""
+        if address != "local":
+            # Ray does not say that it was the token
+            remedy = "; see that it runs, and that RAY_AUTH_TOKEN_PATH names its token"
+        raise InputError(f"Ray at {address}: {first_line}{remedy}") from None
 
 
 @contextmanager
