@@ -6,6 +6,7 @@ import logging
 import mmap
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 import weakref
@@ -23,6 +24,7 @@ from fedstep.execute import Cohort, Processes, Sequential, Store, Task, wire
 from fedstep.execute import crew as crew_module
 from fedstep.execute.children import is_stopped
 from fedstep.execute.crew import LOG, largest_first
+from fedstep.execute.wire import receive, unpack_message
 from fedstep.models.function import FunctionModel
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
@@ -277,6 +279,32 @@ def test_a_slow_worker_that_is_stopped_later_is_named_once_more(tmp_path):
     slow, stopped = waker.lines
     assert "which is stopped" not in slow
     assert "which is stopped" in stopped
+
+
+def _stopped_within_an_answer(pipe, piece):
+    """A worker that is stopped between the first and the last byte of its answer."""
+    pipe.send_bytes(pickle.dumps([]))
+    os.kill(os.getpid(), signal.SIGSTOP)
+    pipe.send_bytes(piece)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="tells a process that is stopped")
+def test_a_worker_that_is_stopped_within_its_answer_is_noticed():
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    text = pickle.dumps("an answer")
+    process = fork.Process(target=_stopped_within_an_answer, args=(theirs, text), daemon=True)
+    process.start()
+    noticed = []
+
+    def stalled():
+        noticed.append(is_stopped(process.pid))
+        if noticed[-1]:
+            os.kill(process.pid, signal.SIGCONT)
+
+    assert unpack_message(receive(ours, 0.05, stalled)) == "an answer"
+    assert noticed[-1]
+    process.join()
 
 
 def test_many_workers_for_few_clients_are_few_processes():

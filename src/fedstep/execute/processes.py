@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -198,13 +199,18 @@ class ProcessCrew(Crew[WorkerProcess]):
 
     def _answer(self, worker: WorkerProcess) -> Answer[WorkerProcess]:
         try:
-            reply: WorkerReply = unpack_message(receive(worker.pipe))
+            message = receive(worker.pipe, self.patience, partial(self._say_stalled, worker))
+            reply: WorkerReply = unpack_message(message)
         except (EOFError, OSError):
             worker.process.join(GRACE)
             return Died(worker, f"exit code {worker.process.exitcode}")
         if reply.error is not None:
             return Failed(worker, reply.error)
         return PieceFinished(worker, reply.updates, reply.seconds, reply.profile)
+
+    def _say_stalled(self, worker: WorkerProcess) -> None:
+        # begun and not ended: nobody else is listened to in the meantime
+        LOG.warning("waiting for the rest of an answer of %s", self.describe(worker))
 
     def bury(self, worker: WorkerProcess) -> None:
         if worker in self._new:

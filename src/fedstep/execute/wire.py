@@ -9,8 +9,9 @@ import io
 import mmap
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -64,20 +65,34 @@ def send(pipe: Connection, message: Message) -> None:
         _write(pipe.fileno(), view)
 
 
-def receive(pipe: Connection) -> Message:
+def receive(
+    pipe: Connection,
+    patience: float | None = None,
+    stalled: Callable[[], None] = lambda: None,
+) -> Message:
     """The next message of a pipe.
 
-    EOFError or OSError where the other end is gone, also in the middle of it.
+    EOFError or OSError where the other end is gone, also in the middle of it. stalled: called every
+    `patience` seconds in which nothing comes, such as from a process that was stopped while it sent.
     """
+    wait = partial(_await, pipe, patience, stalled)
+    wait()
     sizes = pickle.loads(pipe.recv_bytes())
+    wait()
     text = pipe.recv_bytes()
     buffers = []
     for size in sizes:
         # read into the memory that the tensor will have; Connection would copy twice
         buffer = _room(size)
-        _read(pipe.fileno(), memoryview(buffer))
+        _read(pipe.fileno(), memoryview(buffer), wait)
         buffers.append(buffer)
     return Message(text, buffers)
+
+
+def _await(pipe: Connection, patience: float | None, stalled: Callable[[], None]) -> None:
+    # without patience the reading itself waits, as long as it takes
+    while patience is not None and not pipe.poll(patience):
+        stalled()
 
 
 class _Pickler(pickle.Pickler):
@@ -132,8 +147,9 @@ def _write(descriptor: int, view: memoryview) -> None:
         view = view[written:]
 
 
-def _read(descriptor: int, view: memoryview) -> None:
+def _read(descriptor: int, view: memoryview, wait: Callable[[], None]) -> None:
     while view:
+        wait()
         count = os.readv(descriptor, [view])
         if count == 0:  # the other end is closed
             raise EOFError
