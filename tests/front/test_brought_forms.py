@@ -67,6 +67,24 @@ def test_targets_in_another_form_are_the_same_classes(form, plain):
         assert "targets: " in str(result)
 
 
+def test_a_test_set_may_have_its_classes_in_another_form(plain):
+    x, y = clients()[0]
+    result = train(net(), clients(), test=(x, functional.one_hot(y, 2)))
+    assert result.rows[-1].accuracy == plain.rows[-1].accuracy
+    data = [(x, functional.one_hot(y, 2)) for x, y in clients()]
+    result = train(net(), data, test=(x, y[:, None]))
+    assert result.rows[-1].accuracy == plain.rows[-1].accuracy
+
+
+def test_probabilities_as_targets_are_scored_by_the_most_probable_class():
+    data = [(x, torch.softmax(3 * x[:, :2], 1)) for x, _ in clients()]
+    result = train(net(), data, test=data[0])
+    with torch.no_grad():
+        right = result.model(data[0][0]).argmax(1) == data[0][1].argmax(1)
+    assert list(result.rows[-1].test) == ["accuracy"]
+    assert result.rows[-1].accuracy == pytest.approx(float(right.float().mean()))
+
+
 INPUTS = {
     "objects": lambda x: np.array(x.tolist(), dtype=object),
     "lists": lambda x: x.tolist(),
@@ -92,7 +110,11 @@ def test_whole_numbers_that_a_model_multiplies_are_cast_with_a_note(dtype):
 def test_symbols_are_not_cast():
     model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
     data = [(torch.arange(3 * SIZE).view(SIZE, 3) % 9, torch.arange(SIZE) % 2)]
-    assert "cast" not in str(train(model, data))
+    result = train(model, data)
+    assert "cast" not in str(result)
+    small = train(model, [(x.to(torch.int8), y) for x, y in data])
+    assert "inputs: int8 cast to int64" in str(small)
+    assert torch.equal(small.x, result.x)
 
 
 class Augmented(Dataset):

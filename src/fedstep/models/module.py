@@ -200,6 +200,9 @@ class ModuleModel(MaybeLinear):
         return batch.targets
 
     def scores(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        if self.loss_kind is LossKind.CLASSES and targets.is_floating_point():
+            # probabilities of the classes: the most probable one is the label
+            return predictions, targets.argmax(1)
         if self.loss_kind is None or not self.loss_kind.is_binary:
             return predictions, targets
         binary = binary_scores(self.loss_kind, predictions, targets)

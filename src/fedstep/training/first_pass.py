@@ -34,14 +34,18 @@ def fitting(flat: FlatModel, samples: Gathered) -> Gathered:
     index = federation.parts.samples[:FEW]
     fields = _read(tuple(field[index] for field in federation.fields), federation.transform)
     form = FieldForm(dtype=flat.layout.dtype)
-    form, output = _called(flat, form, fields)
+    base, output = _called(flat, form, fields)
+    form = base
+    known = fields[-1]
+    if federation.transform is None:
+        known = federation.fields[-1]
     if flat.loss_kind is LossKind.CLASSES:
-        known = fields[-1]
-        if federation.transform is None:
-            known = federation.fields[-1]
-        form = class_form(form, known, predictions_of(output))
+        form = class_form(base, known, predictions_of(output))
     _check_loss(flat, output, form(fields))
     samples = _in_form(samples, form, form_note(form, fields))
+    if federation.transform is None:
+        scores = predictions_of(output)
+        samples = _scored_in_form(samples, base, flat.loss_kind, scores)
     _check_scored(flat, samples)
     return samples
 
@@ -56,22 +60,21 @@ def _called(
     flat: ModuleModel, form: FieldForm, fields: tuple[Tensor, ...]
 ) -> tuple[FieldForm, Any]:
     """What the module returns; whole numbers are tried as they are first, they may be symbols."""
-    try:
-        return form, _output(flat, form(fields))
-    except InputError:
-        raise
-    except Exception as error:
-        # any error of the user's code
-        whole = [field for field in fields[:-1] if not field.is_floating_point()]
-        if not whole or any(field.is_complex() for field in whole):
-            raise InputError(_refusal(flat, fields, error)) from error
-    as_numbers = replace(form, whole_inputs=flat.layout.dtype)
-    try:
-        return as_numbers, _output(flat, as_numbers(fields))
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(_refusal(flat, fields, error)) from error
+    attempts = [form]
+    whole = [field for field in fields[:-1] if not field.is_floating_point()]
+    if whole and not any(field.is_complex() for field in whole):
+        # an embedding takes no small integers, and a linear layer none at all
+        attempts.append(replace(form, whole_inputs=torch.int64))
+        attempts.append(replace(form, whole_inputs=flat.layout.dtype))
+    for attempt in attempts:
+        try:
+            return attempt, _output(flat, attempt(fields))
+        except InputError:
+            raise
+        except Exception as error:
+            # any error of the user's code
+            failure = error
+    raise InputError(_refusal(flat, fields, failure)) from failure
 
 
 def _output(flat: ModuleModel, fields: tuple[Tensor, ...]) -> Any:
@@ -135,6 +138,25 @@ def _check_scored(flat: ModuleModel, samples: Gathered) -> None:
             raise InputError(_refusal(flat, fields, error, f"{name}: ")) from error
 
 
+def _scored_in_form(
+    samples: Gathered,
+    form: FieldForm,
+    kind: LossKind | None,
+    scores: Tensor | None,
+) -> Gathered:
+    """What is scored; its classes may come in another form than those of the clients."""
+    scored = {}
+    for name, one in samples.scored.items():
+        own = form
+        if kind is LossKind.CLASSES:
+            try:
+                own = class_form(form, one.fields[-1], scores)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+        scored[name] = replace(one, fields=own(one.fields))
+    return replace(samples, scored=scored)
+
+
 def _in_form(samples: Gathered, form: FieldForm, note: str | None) -> Gathered:
     federation = samples.federation
     notes = federation.notes
@@ -147,16 +169,13 @@ def _in_form(samples: Gathered, form: FieldForm, note: str | None) -> Gathered:
         return replace(samples, federation=replace(federation, transform=read, notes=notes))
     if transform is not None:
         return samples
-    scored = {}
-    for name, one in samples.scored.items():
-        scored[name] = replace(one, fields=form(one.fields))
     changed = Federation(
         fields=form(federation.fields),
         parts=federation.parts,
         names=federation.names,
         notes=notes,
     )
-    return Gathered(changed, scored)
+    return replace(samples, federation=changed)
 
 
 def _shapes(fields: Sequence[Tensor]) -> str:
