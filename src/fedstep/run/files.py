@@ -109,7 +109,7 @@ def read_sealed(path: Path, needed: Iterable[str] = ()) -> dict[str, Any]:
 
     Older files have no seal and are believed.
     """
-    fields = read_json(path)
+    fields = _json_in(path)
     if not isinstance(fields, dict):
         raise InputError(f"{path}: damaged, not a JSON object; {RUN_AGAIN}")
     checksum = fields.pop(CHECKSUM, None)
@@ -121,7 +121,7 @@ def read_sealed(path: Path, needed: Iterable[str] = ()) -> dict[str, Any]:
     return fields
 
 
-def read_json(path: Path) -> Any:
+def _json_in(path: Path) -> Any:
     """One JSON value; a file that is missing or damaged is refused."""
     try:
         data = path.read_bytes()
