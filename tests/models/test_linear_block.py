@@ -95,7 +95,8 @@ def test_the_product_along_a_line_is_made_for_those_who_search():
         asked.append(len(d))
         return model.predicted(d, some)
 
-    d = torch.ones_like(x)
+    # not the same for all classes: a softmax would not see it
+    d = torch.randn(x.shape, generator=torch.Generator().manual_seed(5), dtype=x.dtype)
     p = model.predicted(x, batch).detach()
     line = LazyLine(model, predict, p, d, batch)
     assert asked == []  # nobody has walked along it
