@@ -18,6 +18,7 @@ VARIANTS = {
     "fedstep FedSLS p2": {"method": "fedsls", "workers": 2},
     "fedstep FedSLS lean": {"method": "fedsls_lean"},
     "fedstep FedSLS lean p2": {"method": "fedsls_lean", "workers": 2},
+    "fedstep fedpace": {"method": "fedpace"},
 }
 WORKLOADS = ("w1", "w2", "w3", "empty")
 ONLY = {
@@ -25,6 +26,7 @@ ONLY = {
     "fedstep FedSLS p2": ("w1",),
     "fedstep FedSLS lean": ("w2", "w3"),
     "fedstep FedSLS lean p2": ("w2", "w3"),
+    "fedstep fedpace": ("w1", "w2", "w3"),
 }
 
 ENDLESS = 10**9
