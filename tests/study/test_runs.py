@@ -309,7 +309,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path):
     said = work(job(), tmp_path / "rough", None)
     assert len(said) == 1
     assert newest.with_suffix(".safetensors").name in said[0]
-    assert "corrupt" in said[0]
+    assert "damaged" in said[0]
     assert content(tmp_path / "calm") == content(tmp_path / "rough")
 
 
@@ -317,7 +317,7 @@ def test_without_a_whole_checkpoint_the_remedy_is_named(tmp_path):
     folder = interrupted(tmp_path)
     for path in checkpoint.descriptions(folder):
         path.with_suffix(".safetensors").write_bytes(b"torn")
-    with pytest.raises(InputError, match=r"corrupt.*remove .* to begin that run anew"):
+    with pytest.raises(InputError, match=r"damaged.*remove .* to begin that run anew"):
         work(job(), tmp_path, None)
 
 
