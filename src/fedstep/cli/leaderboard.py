@@ -18,7 +18,9 @@ from fedstep.leaderboard import FOLDER
 from fedstep.run.terminal import console
 
 if TYPE_CHECKING:
+    from fedstep.leaderboard.entry import BoardEntry
     from fedstep.leaderboard.outcome import MatchOutcome
+    from fedstep.leaderboard.read import Board
     from fedstep.leaderboard.standing import Standing
 
 HOME = Path(FOLDER)
@@ -84,7 +86,6 @@ def list_board(options: argparse.Namespace) -> None:
     from fedstep.leaderboard.entry import shipped_entries
     from fedstep.leaderboard.read import read_board
     from fedstep.leaderboard.standings import standings_markdown
-    from fedstep.leaderboard.words import cost_text, target_text
 
     board = read_board(options.home)
     if options.markdown:
@@ -101,6 +102,16 @@ def list_board(options: argparse.Namespace) -> None:
             }
         )
         return
+    terminal = console(highlight=True)
+    terminal.print(_track_table(board))
+    terminal.print(_entry_table(entries))
+    for warning in board.warnings:
+        console(stderr=True).print(printable(warning), soft_wrap=True)
+
+
+def _track_table(board: Board) -> Table:
+    from fedstep.leaderboard.words import cost_text, target_text
+
     tracks = Table(box=None)
     # names are typed again behind `run`: they are not broken
     tracks.add_column("track", no_wrap=True)
@@ -120,6 +131,10 @@ def list_board(options: argparse.Namespace) -> None:
             str(len(shown.standings)),
             printable(first),
         )
+    return tracks
+
+
+def _entry_table(entries: Sequence[BoardEntry]) -> Table:
     table = Table("entry", box=None)
     # folded: a spec without spaces would be cut
     table.add_column("spec", overflow="fold")
@@ -129,11 +144,7 @@ def list_board(options: argparse.Namespace) -> None:
         if entry.grid:
             points = len(entry.method.candidates())
         table.add_row(entry.name, entry.spec, str(points))
-    terminal = console(highlight=True)
-    terminal.print(tracks)
-    terminal.print(table)
-    for warning in board.warnings:
-        console(stderr=True).print(printable(warning), soft_wrap=True)
+    return table
 
 
 def run_entries(options: argparse.Namespace) -> None:

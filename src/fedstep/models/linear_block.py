@@ -13,9 +13,8 @@ from fedstep.models.flat import FlatModel
 from fedstep.models.layout import ParameterLayout
 from fedstep.models.linear_line import scored_rows
 
-LARGE = (
-    2**14
-)  # numbers of a weight: from there on a copy of the gradient costs as much as a product
+# numbers of a weight: from there on a copy of the gradient costs as much as a product
+LARGE = 2**14
 
 
 class MaybeLinear(FlatModel):
