@@ -61,11 +61,13 @@ def groups_of(part: Part) -> list[Group]:
 
 def whole_groups(table: Table) -> list[Group]:
     """The methods of a task with the runs that reached the last round."""
-    groups = []
+    groups: list[Group] = []
     for part in table.parts:
         for group in groups_of(part):
             whole = _whole(group, table.rounds[-1])
-            if whole.runs:
+            # a method that was tuned anew stands in an earlier part
+            known = any(other.label == group.label for other in groups)
+            if whole.runs and not known:
                 groups.append(whole)
     tuned = {group.choice.spec for group in groups if group.choice.rounds}
     # a step that tuning has found again is not shown twice

@@ -66,8 +66,8 @@ class Results:
 
 
 @dataclass(frozen=True)
-class _LabelledRun:
-    """A run of the study, if there is one, and the method it belongs to."""
+class LabelledRun:
+    """A run of a study, and the method it belongs to."""
 
     label: str
     job: Job
@@ -108,6 +108,15 @@ def load_results(home: Path) -> Results:
     return Results(study, tuple(groups), choices)
 
 
+def labelled_runs(home: Path) -> list[LabelledRun]:
+    """The runs of a study that have begun, seed by seed; those that tune are left out."""
+    if is_single_run(home):
+        raise InputError(f"{home}: one run, not a study; give the results of fedstep run STUDY")
+    study = _study(home)
+    jobs = _jobs(study, _choices(study, home))
+    return _stored_runs(home, jobs)
+
+
 def pack(home: Path, path: Path) -> Path:
     """Write every finished run of the study into one compact file, those that tune among them.
 
@@ -133,7 +142,7 @@ def pack(home: Path, path: Path) -> Path:
 def _group(
     method: Method,
     choice: Choice,
-    runs: Sequence[_LabelledRun],
+    runs: Sequence[LabelledRun],
 ) -> Group:
     rows = []
     for run in runs:
@@ -203,7 +212,7 @@ def _trials(study: Study) -> list[tuple[str, Job]]:
     return labelled
 
 
-def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledRun]:
+def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[LabelledRun]:
     kept = KeptRuns.of(home)
     runs = []
     for label, job in jobs:
@@ -213,7 +222,7 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[_LabelledR
             unguarded = replace(job, setting=replace(job.setting, guard=False))
             stored = kept.read(unguarded)
         if stored is not None:
-            runs.append(_LabelledRun(label, job, stored))
+            runs.append(LabelledRun(label, job, stored))
     return runs
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import fedstep
 from fedstep.cli import (
+    clients,
     completion,
     data,
     demo,
@@ -32,6 +33,7 @@ COMMANDS = (
     study,
     theory,
     results,
+    clients,
     leaderboard,
     watch,
     completion,
