@@ -262,6 +262,8 @@ def test_nobody_reports_fewer_steps_than_none():
         (lambda: zoo.padamfed(rounds=0), "rounds=0: give the run's"),
         (lambda: zoo.parfrefl(cohort=0), "cohort=0: give the run's"),
         (lambda: zoo.padamfed_vr(local_steps=-1), "local_steps=-1: give the run's"),
+        # not the share of it that its part is given
+        (lambda: zoo.fedmuon(step=-1.0), r"fedmuon\(step=-1.0\)"),
     ],
 )
 def test_what_cannot_be_is_refused(make, words):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -25,17 +24,6 @@ class AfterLastRound(Move):
             "last": shared["last"].expand(x.shape),
             "steps": x.new_zeros(x.shape[:-1]),
         }
-
-    @abstractmethod
-    def __call__(
-        self,
-        x: Vec,
-        step: Scalar,
-        d: Vec,
-        look: Look,
-        state: State,
-    ) -> tuple[Vec, NewState]:
-        """The next point, and the state for the next step."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedstep.algorithm import Algorithm
+from fedstep.core.errors import InputError
 from fedstep.local.directions import Chain, Clip
 from fedstep.local.last_round import Alongside
 from fedstep.local.moves import Move, Straight
@@ -55,6 +56,9 @@ def fedmuon(
     Paper: Liu et al., FedMuon: Accelerating Federated Learning with Matrix Orthogonalization, 2025.
     Special case: align 0 is Local Muon with a momentum that is carried over.
     """
+    # the part would name the share of the step that is left to it
+    if step < 0:
+        raise InputError(f"fedmuon(step={step}): the step must be 0 or more")
     muon = Orthogonal(beta, rate, weight_decay, carried=True)
     # what goes along with the others is taken from the client's own steps
     local = _client((1 - align) * step, muon, clip, Alongside(align))
