@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evidence_costs import aim_table, cost_table, has_rivals, short_table
 from evidence_curves import TABLES, curve_table, whole_groups
+from evidence_grids import grid_table
 
 PAGE = Path(__file__).resolve().parent / "evidence.md"
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -23,6 +24,7 @@ def made() -> str:
     """The page with the tables of the results as they are."""
     text = PAGE.read_text()
     text = placed(text, "aim", aim_table())
+    text = placed(text, "grids", grid_table())
     for table in TABLES:
         if whole_groups(table):
             text = placed(text, table.name, curve_table(table))
