@@ -7,13 +7,16 @@
 
 `overhead`: rounds of 1, 10, 100 and 1,000 clients of one tiny step, engine after engine within
 every repetition, so that all meet the same load. Seconds by the clock and of the processor (this
-process and all that it started), a round. Needs Flower and Ray: the environment of `make test-flower`.
+process and all that it started), a round; then the memory of every engine, each in a process of its
+own. Needs Flower and Ray: the environment of `make test-flower`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +27,7 @@ from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from uuid import uuid4
 
 # before Ray is imported, which reads it then: nothing listens beyond loopback, nothing is told
@@ -243,8 +247,7 @@ def overhead(options) -> None:
     import far  # by its name: what workers unpickle
 
     if "simulation" not in options.engines:
-        engines = engines_of(options.engines)
-        finish_overhead(options, engines)
+        finish_overhead(options, engines_of(options.engines))
         return
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
@@ -300,18 +303,42 @@ def engines_of(names: list[str]) -> dict[str, Callable[[int, int, Clock], None]]
 
 def finish_overhead(options, engines: dict[str, Callable[[int, int, Clock], None]]) -> None:
     rows = []
-    with Peak(all_mb, every=5.0) as peak:
-        # kept after every measurement: the largest ones take long
-        for row in measure(engines, options):
-            rows.append(row)
-            text = table(rows) + f"\nAll processes together had {peak.most:.0f} MB at most.\n"
-            save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, text)
+    if options.peak:
+        with Peak(all_mb, every=0.5) as peak:
+            rows += measure(engines, options)
+        save(options, "far-overhead", {"rows": rows, "peak_mb": peak.most}, "")
+        return
+    # kept after every measurement: the largest ones take long
+    for row in measure(engines, options):
+        rows.append(row)
+        save(options, "far-overhead", {"rows": rows}, table(rows))
 
 
-def table(rows: list[dict]) -> str:
-    """Medians by engine and cohort: seconds a round, and CPU milliseconds a client."""
-    lines = ["| engine | " + " | ".join(f"{n:,} clients" for n in COHORTS) + " |"]
-    lines.append("|---|" + "---:|" * len(COHORTS))
+def overhead_and_memory(options) -> None:
+    """The interleaved measurement, then every engine alone for its memory."""
+    overhead(options)
+    if options.peak:
+        return
+    rows = json.loads((options.out / "far-overhead.json").read_text())["rows"]
+    peaks = {name: peak_of(name) for name in options.engines}
+    save(options, "far-overhead", {"rows": rows, "peaks_mb": peaks}, table(rows, peaks))
+
+
+def peak_of(engine: str) -> float:
+    """Most memory of all processes of an engine, in three rounds of 100 clients."""
+    with tempfile.TemporaryDirectory(prefix="fedstep-far-") as folder:
+        command = [sys.executable, __file__, "overhead", "--peak", "--engines", engine]
+        command += ["--cohorts", "100", "--repetitions", "1", "--rounds", "3", "--out", folder]
+        subprocess.run(command, check=True, timeout=900)
+        return json.loads((Path(folder) / "far-overhead.json").read_text())["peak_mb"]
+
+
+def table(rows: list[dict], peaks: dict[str, float] | None = None) -> str:
+    """Medians by engine and cohort: seconds a round by the clock and of the processor."""
+    heads = [f"{n:,} clients" for n in COHORTS]
+    if peaks:
+        heads.append("memory, 100 clients")
+    lines = ["| engine | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
     for name in dict.fromkeys(row["engine"] for row in rows):
         cells = []
         for clients in COHORTS:
@@ -319,9 +346,11 @@ def table(rows: list[dict]) -> str:
             if not own:
                 cells.append("")
                 continue
-            wall = torch.tensor([r["wall"] for r in own]).median()
-            cpu = torch.tensor([r["cpu"] for r in own]).median()
+            wall = median(r["wall"] for r in own)
+            cpu = median(r["cpu"] for r in own)
             cells.append(f"{wall:.3f} s, CPU {cpu:.3f} s")
+        if peaks:
+            cells.append(f"{peaks[name]:.0f} MB")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -501,12 +530,15 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--cohorts", type=int, nargs="*", help="clients a round")
     parser.add_argument("--engines", nargs="*", help="some of those that the measurement knows")
+    parser.add_argument("--peak", action="store_true", help="overhead: look at memory meanwhile")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
     if options.engines is None:
         options.engines = ENGINES[options.what]
     torch.set_num_threads(1)
-    {"overhead": overhead, "population": population, "memory": memory}[options.what](options)
+    {"overhead": overhead_and_memory, "population": population, "memory": memory}[options.what](
+        options
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 
 from fedstep.flower import client_app
+from fedstep.server import UserPrivacy
 
 # a line search, memories on the nodes, two exchanges a round, a codec
 METHODS = ("fedexpsls", "scaffold", "fedlin", "fedcams", "fedpace")
@@ -26,6 +27,7 @@ ROUNDS = 3
 # what only secure sums need to be tried with
 SECURE_METHODS = ("fedavg(step=0.1)", "fedsls", "fedexpsls", "fedpace")
 SECURE_SETTINGS = dict(guard=False, per_round=len(SIZES))
+PRIVATE_SETTINGS = dict(guard=UserPrivacy(noise=0.5, seed=987654321), trace=False)
 LEAVES = 3  # the client whose node fails at every order
 
 
@@ -53,6 +55,9 @@ def main(folder, secure):
         if not secure:
             for method in METHODS:
                 finish(strategy(method, patience=60.0), grid, folder, method)
+            out = folder / "private"
+            private = strategy("fedexpsls", patience=60.0, out=out, **PRIVATE_SETTINGS)
+            finish(private, grid, folder, "private-fedexpsls")
             return
         for method in SECURE_METHODS:
             made = strategy(method, secure=True, patience=60.0, **SECURE_SETTINGS)

@@ -12,7 +12,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedstep.core.errors import InputError
-from fedstep.flower import LocalGrid, ServerOnly, client_app
+from fedstep.flower import LocalGrid, ServerOnly, client, client_app
 
 
 def test_the_apps_own_evaluation_is_asked_for_and_averaged():
@@ -72,6 +72,9 @@ def test_a_server_killed_between_rounds_goes_on_to_the_same_bits(method, tmp_pat
     second.start(LocalGrid(app, len(SIZES)), num_rounds=3)
     assert same(second.server, server)
     assert [row.round for row in second.rows] == [1, 2, 3]
+    # the page offers what makes the run again, which is not `fit`
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert ".start(grid, num_rounds=3)" in page
 
 
 def own_app():
@@ -149,3 +152,19 @@ def test_a_local_grid_leaves_the_name_of_the_task_that_it_is_made_in(monkeypatch
     run = strategy("fedavg")
     run.start(grid, num_rounds=1)
     assert run.rows[0].clients > 0
+
+
+@pytest.mark.parametrize(("limit", "builds"), [(10**9, len(SIZES)), (1, 3 * len(SIZES))])
+def test_nodes_are_kept_between_messages_as_far_as_memory_allows(limit, builds, monkeypatch):
+    monkeypatch.setattr(client, "KEPT_BYTES", limit)
+    built = []
+
+    def counted(context):
+        built.append(context.node_config["partition-id"])
+        return make(context)
+
+    run = strategy("fedavg(step=0.1)", per_round=len(SIZES))
+    # asked who they are, and for two rounds
+    run.start(LocalGrid(client_app(counted), len(SIZES)), num_rounds=2)
+    assert len(built) == builds
+    assert len(client._NODES) >= 1

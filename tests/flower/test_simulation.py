@@ -12,9 +12,17 @@ from uuid import uuid4
 import pytest
 import safetensors.torch
 import torch
-from apps import make, strategy
+from apps import make, make_several, strategy
 from fakes import SIZES, simulated
-from simulated_app import METHODS, ROUNDS, SECURE_METHODS, SECURE_SETTINGS, leaves
+from simulated_app import (
+    METHODS,
+    NODES,
+    PRIVATE_SETTINGS,
+    ROUNDS,
+    SECURE_METHODS,
+    SECURE_SETTINGS,
+    leaves,
+)
 
 from fedstep.flower import LocalGrid, client_app
 
@@ -69,6 +77,17 @@ def test_the_bits_and_rows_are_those_of_one_process(method, folder):
     assert torch.equal(there["x"], server.x)
     assert torch.equal(there["readout"], server.readout)
     assert (folder / f"{method}.txt").read_text() == rows
+
+
+def test_a_private_run_has_the_noise_of_one_process_and_says_its_epsilon(folder):
+    here = strategy("fedexpsls", **PRIVATE_SETTINGS)
+    here.start(LocalGrid(client_app(make_several), NODES), num_rounds=ROUNDS)
+    there = safetensors.torch.load_file(folder / "private-fedexpsls.safetensors")
+    assert torch.equal(there["x"], here.server.x)
+    page = (folder / "private" / "report.html").read_text()
+    # the sentence needs an accountant, which is an extra
+    if find_spec("dp_accounting") is not None:
+        assert "user-level differential privacy of the model after 3 rounds" in page
 
 
 @pytest.mark.parametrize("method", SECURE_METHODS)

@@ -17,7 +17,7 @@ import torch
 import fedstep
 from fedstep.analysis.compare import compare
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.results import load_results
+from fedstep.analysis.results import Group, load_results
 from fedstep.report import panels
 from fedstep.report.axis import Axis
 from fedstep.report.chart import Chart, Series
@@ -28,6 +28,7 @@ from fedstep.report.render import render
 from fedstep.report.report import runs_page, study_page
 from fedstep.report.style import COLOURS, DASHES, MARKERS, colour_pair, line_style
 from fedstep.report.svg import draw, draw_wide
+from fedstep.run.history import Run
 
 
 @pytest.fixture
@@ -94,6 +95,13 @@ def test_an_axis_begins_and_ends_with_the_data():
 @pytest.mark.parametrize("ends", [(0.8, 1.6), (1.01, 1.9), (0.01, 0.05), (2.1, 9.0), (1e-6, 10)])
 def test_a_logarithmic_axis_has_at_least_three_marks(ends):
     assert 3 <= len(Axis.over(ends, 0, 100, log=True).ticks()) <= 9
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1], [0, 1], [0, 2, 3], [2, 14]])
+def test_counts_are_marked_at_whole_numbers(counts):
+    marks = Axis.over(counts, 0, 100, log=False).ticks()
+    assert marks
+    assert all(mark == int(mark) for mark in marks)
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
@@ -187,6 +195,20 @@ def test_runs_without_accuracy_open_with_their_loss(results):
     page = runs_page("t", [run])
     assert page.first.title == "Training loss by round"
     assert page.summary == "No accuracy was measured."
+
+
+def test_clients_that_did_not_answer_have_a_chart_of_their_own():
+    rows = [{"round": k, "loss": 1.0, "rejected": 0, "missing": k} for k in (1, 2, 3)]
+    charts = panels.client_charts([Group.alone(Run("fedavg", rows))])
+    assert [chart.title for chart in charts] == ["Clients missing"]
+
+
+def test_a_page_without_a_metric_explains_no_columns_that_it_lacks():
+    rows = [{"round": k, "loss": 1.0} for k in (1, 2, 3)]
+    page = render(runs_page("run", [Run("fedavg", rows)]))
+    assert "All rounds" in page
+    assert "at least" not in page
+    assert "evaluated rounds" not in page
 
 
 def test_tables_scroll_inside_the_page(results):

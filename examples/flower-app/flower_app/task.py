@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 
 
@@ -16,6 +15,9 @@ def net() -> nn.Module:
 
 def samples(client: int, clients: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The images of one client: sorted by class, then cut, so that clients differ."""
+    # here: the server has no data, and need not import it
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     order = digits.target.argsort(kind="stable")
     begin = len(order) * client // clients

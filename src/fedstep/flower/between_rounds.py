@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from logging import INFO
 from math import isfinite
 from typing import Any, TypeAlias
@@ -111,3 +111,15 @@ def model_from(model: FlatModel, arrays: ArrayRecord | None) -> FlatModel:
     except RuntimeError as error:
         raise InputError(f"initial_arrays do not fit the model: {error}") from None
     return ModuleModel(module, model.loss)
+
+
+def start_command(method: str, settings: Mapping[str, Any]) -> str:
+    """What makes a run again, as far as its settings tell; without a text, "algorithm" stands."""
+    algorithm = "algorithm"
+    if method:
+        algorithm = repr(method)
+    arguments = [algorithm, "model"]
+    for name in ("clients", "per_round", "batch", "seed"):
+        arguments.append(f"{name}={settings[name]}")
+    listed = ", ".join(arguments)
+    return f"FedStep({listed}).start(grid, num_rounds={settings['rounds']})"

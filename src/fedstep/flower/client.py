@@ -33,7 +33,8 @@ from fedstep.training.arguments import flat_model_of
 Make: TypeAlias = Callable[[Context], tuple[nn.Module | FlatModel, Mapping[int, Any]]]
 
 DEFAULT_ACTION = "default"  # Flower's name of `@app.train()` without one
-NODES = 128  # whose data are kept in this process between messages
+KEPT_BYTES = 256_000_000  # of nodes whose data stay in this process between messages
+NODE_BYTES = 100_000  # of a node itself: objects, not tensors
 _NODES: OrderedDict[tuple[Any, ...], Node] = OrderedDict()
 
 
@@ -138,11 +139,18 @@ def _node(settings: ClientSettings, context: Context) -> Node:
         flat = flat_model_of(model, functional.cross_entropy)
         node = Node(flat, clients, settings.algorithm)
         _NODES[key] = node
-        # a simulation of thousands of nodes in one process would keep all data in memory
-        if len(_NODES) > NODES:
-            _NODES.popitem(last=False)
+        _let_go()
     _NODES.move_to_end(key)
     return node
+
+
+def _let_go() -> None:
+    """Forget those that were used longest ago: a simulation of thousands would fill the memory."""
+    held = sum(node.bytes + NODE_BYTES for node in _NODES.values())
+    # the last one is about to work
+    while held > KEPT_BYTES and len(_NODES) > 1:
+        _, oldest = _NODES.popitem(last=False)
+        held -= oldest.bytes + NODE_BYTES
 
 
 @dataclass(frozen=True)

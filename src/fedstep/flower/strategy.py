@@ -27,6 +27,7 @@ from fedstep.flower.between_rounds import (
     model_arrays,
     model_from,
     model_state,
+    start_command,
 )
 from fedstep.flower.courier import GridCourier
 from fedstep.flower.evaluation import ClientEvaluation
@@ -209,8 +210,10 @@ class FedStep(Strategy):
         run = Run(self.name, [row.to_dict() for row in self.rows])
         title = f"{self.name}: a run of fedstep over Flower"
         lead = " ".join(self._privacy(deployment, rounds))
+        command = start_command(self.method, settings)
+        page = folder.path / REPORT
         with page_if_possible():
-            write_report(folder.path / REPORT, title, [run], lead=lead, settings=settings)
+            write_report(page, title, [run], lead=lead, command=command, settings=settings)
 
     def _privacy(self, deployment: Deployment, rounds: int) -> tuple[str, ...]:
         """What a run with noise has spent; nothing of others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,7 @@ class Node:
         self.algorithm = algorithm  # None: built from the server's text
         self._task: Task | None = None
         self._task_of: object = None
+        self.bytes = _bytes_of([model.init(), *self.federation.fields])
 
     def who(self) -> Parcel:
         """Which clients are here, and what the server must know of them and of this machine."""
@@ -190,6 +191,11 @@ def _federation(clients: Mapping[int, Any]) -> Federation:
     # random numbers are keyed by them: a client is the same on whatever node it is
     parts = replace(federation.parts, numbers=torch.tensor(numbers, dtype=torch.int64))
     return replace(federation, parts=parts)
+
+
+def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """What these tensors take in memory together."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _check_numbers(numbers: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ class Axis:
     first: float  # the pixel of low; larger than last where the axis points up
     last: float
     log: bool
+    whole: bool = False  # of counts: 1.5 clients are no mark
 
     @staticmethod
     def over(
@@ -34,6 +35,7 @@ class Axis:
         if not drawable:
             # An axis that nothing can be drawn on still needs two ends.
             drawable = [0.1, 1.0]
+        whole = not log and all(value.is_integer() for value in map(float, drawable))
         low, high = _with_room(min(drawable), max(drawable), log)
         return Axis(
             low=low,
@@ -41,6 +43,7 @@ class Axis:
             first=first,
             last=last,
             log=log,
+            whole=whole,
         )
 
     def at(self, value: float) -> float:
@@ -63,6 +66,8 @@ class Axis:
         # The ends of the axis are those of the data, seldom round, and stay unmarked.
         linear = _linear_ticks(self.low, self.high)
         marks = self._inside(linear)
+        if self.whole:
+            return [mark for mark in marks if mark.is_integer()]
         if not self.log:
             return marks
         logarithmic = _log_ticks(self.low, self.high)

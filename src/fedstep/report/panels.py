@@ -164,7 +164,11 @@ def server_charts(groups: Sequence[Group]) -> list[Chart]:
 def client_charts(groups: Sequence[Group]) -> list[Chart]:
     """Clients whose updates did not count as they were sent; nothing where all of them did."""
     notes = {
-        "rejected": ("Clients refused", "Their update, or all of their losses, were not finite."),
+        "rejected": (
+            "Clients refused",
+            "What they sent was not finite, or not of the form that was asked for.",
+        ),
+        "missing": ("Clients missing", "They were asked, and no answer came in time."),
         "clipped": ("Clients clipped", "Their update was longer than the guard lets one be."),
     }
     charts = []

@@ -33,6 +33,8 @@ from fedstep.report.metric_text import (
 )
 from fedstep.run.columns import MetricInfo
 
+_COUNTS = "Failed: searches of a run that found no step. All rounds: tuning and one run."
+
 
 @dataclass(frozen=True)
 class TableColumn:
@@ -55,6 +57,9 @@ def comparison_grids(comparison: Comparison) -> list[Grid]:
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What the columns mean."""
+    # Nothing was scored: there is neither a final value nor a cost to reach one.
+    if isnan(comparison.target):
+        return [_COUNTS]
     pairs = 0
     for line in comparison.methods:
         if line.difference:
@@ -75,8 +80,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         f"Costs: to the first evaluated round with {bound} {_target(comparison)} "
         f"{title}, median over seeds, a run that never gets there counted as endless; "
         "a forward pass alone is a third of a gradient.",
-        "MB: megabytes up and down. Failed: searches of a run that found no step. "
-        "All rounds: tuning and one run.",
+        f"MB: megabytes up and down. {_COUNTS}",
     ]
     if pairs > 1:
         # Two of all ways to flip the signs are as far from 0 as the strongest result.
