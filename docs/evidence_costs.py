@@ -14,7 +14,7 @@ from evidence_curves import (
     in_percent,
     spread_text,
     whole_groups,
-    without_empty_end,
+    without_empty_columns,
 )
 
 from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
@@ -67,10 +67,7 @@ def cost_table(table: Table) -> str:
     ]
     lines += [cost_line(method, found, table) for method in found.methods]
     # on CIFAR and Shakespeare nobody is held out, and of some tasks no client was scored
-    shorter = without_empty_end(lines)
-    if shorter != lines:
-        shorter = without_empty_end(shorter)
-    return "\n".join(shorter) + "\n"
+    return "\n".join(without_empty_columns(lines)) + "\n"
 
 
 def worst_tenth(group: Group, table: Table) -> Spread:

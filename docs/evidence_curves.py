@@ -146,11 +146,15 @@ def curve_table(table: Table) -> str:
         "|---|---|" + "---|" * (len(table.rounds) + 4),
     ]
     lines += [line(group, table.rounds) for group in whole_groups(table)]
-    return "\n".join(without_empty_end(lines)) + "\n"
+    return "\n".join(without_empty_columns(lines)) + "\n"
 
 
-def without_empty_end(lines: list[str]) -> list[str]:
-    """A table without its last column, if nothing stands there."""
-    if any(not text.endswith("|  |") for text in lines[2:]):
-        return lines
-    return [text.rstrip("|").rpartition("|")[0] + "|" for text in lines]
+def without_empty_columns(lines: list[str]) -> list[str]:
+    """A table without the columns in which nothing stands."""
+    rows = [text.strip("|").split("|") for text in lines]
+    kept = []
+    for place in range(len(rows[0])):
+        # below the header and its rule
+        if any(row[place].strip() for row in rows[2:]):
+            kept.append(place)
+    return ["|" + "|".join(row[place] for place in kept) + "|" for row in rows]
