@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
@@ -38,6 +39,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # workers find this file
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -370,15 +372,42 @@ def data_file(clients: int, name: str) -> str:
     return f"{os.environ['FEDSTEP_FAR_DATA']}/{clients}-{name}"
 
 
+@dataclass(frozen=True)
+class FileRows:
+    """A Transform from sample numbers to samples, which are read from the files a batch at a time.
+
+    A map of the files would do too. But the system maps up to 2 MB around every sample that is read
+    of one, and all of it counts as memory of the process until somebody else needs it.
+    """
+
+    clients: int
+
+    def __call__(self, fields, generator) -> tuple[torch.Tensor, torch.Tensor]:
+        (numbers,) = fields
+        inputs = file_rows(data_file(self.clients, "x"), numbers, np.float32, 20)
+        targets = file_rows(data_file(self.clients, "y"), numbers, np.int64, 1)
+        return torch.from_numpy(inputs), torch.from_numpy(targets[:, 0])
+
+
+def file_rows(path: str, numbers: torch.Tensor, dtype: type, width: int) -> np.ndarray:
+    """Some rows of a table in a file."""
+    rows = np.empty((len(numbers), width), dtype)
+    size = rows[0].nbytes
+    with open(path, "rb", buffering=0) as file:
+        for place, number in enumerate(numbers.tolist()):
+            rows[place] = np.frombuffer(os.pread(file.fileno(), size, number * size), dtype)
+    return rows
+
+
 def federation_of(clients: int) -> Federation:
-    """The files, mapped: a machine has what is read of them once, however many workers it has."""
+    """Numbers of samples, mapped; the samples themselves are read when their batch comes."""
 
-    def mapped(name: str, size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-        return torch.from_file(data_file(clients, name), size=size, dtype=dtype)
+    def mapped(name: str, size: int) -> torch.Tensor:
+        return torch.from_file(data_file(clients, name), size=size, dtype=torch.int64)
 
-    x = mapped("x", 2 * clients * 20, torch.float32).reshape(-1, 20)
-    parts = Parts(mapped("samples", 2 * clients), mapped("offsets", clients + 1))
-    return Federation((x, mapped("y", 2 * clients)), parts)
+    samples = mapped("samples", 2 * clients)
+    parts = Parts(samples, mapped("offsets", clients + 1))
+    return Federation((samples,), parts, transform=FileRows(clients))
 
 
 def load_small() -> Federation:
