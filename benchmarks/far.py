@@ -14,6 +14,7 @@ own. Needs Flower and Ray: the environment of `make test-flower`.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -48,6 +49,7 @@ from fedstep.data.parts import Parts
 from fedstep.data.plan import Plan
 from fedstep.execute import Cohort, Processes, Sequential, Store, Task
 from fedstep.execute.base import Executor
+from fedstep.execute.heap import trim
 from fedstep.models.module import ModuleModel
 from fedstep.run.simulate import Simulation
 from fedstep.spec import build
@@ -518,7 +520,10 @@ def driver_growth(name: str, cohort: int) -> dict:
     task = Task(build(METHOD), ModuleModel(wide), Federation.of(clients), plan, 0)
     with crew_named(name) as executor:
         run_rounds(Simulation(task, 2, executor=executor), 1)
-        own = Peak(partial(resident_mb, "RssAnon"))
+        # nor are holes that the first round left room for what is measured
+        gc.collect()
+        trim()
+        own = Peak(partial(resident_mb, "RssAnon"), every=0.002)
         store = Peak(partial(resident_mb, "RssShmem"))
         with own, store:
             run_rounds(Simulation(task, cohort, executor=executor), 2)

@@ -43,7 +43,7 @@ class Batch:
         return Batch(
             fields=fields,
             share=self.share[index],
-            seed=self.seed[index],
+            seed=self.seed[index.to(self.seed.device)],  # they stay on the CPU
             mask=_rows_of(self.mask, index),
             steps=_rows_of(self.steps, index),
         )

@@ -122,6 +122,7 @@ class Local(Executor):
                 memories = [store.load(task, sent, clients) for clients in jobs]
                 updates = self.run_stack(task, sent, jobs, memories, probe)
                 _save(store, jobs, memories, updates)
+                del memories  # before those of the next jobs are read
             # one after another is let go: a delta is as large as the model
             updates.reverse()
             while updates:
@@ -158,7 +159,7 @@ def run_clients(
         memory,
         task.profiler.wrap_model(model),
         batches,
-        samples,
+        samples.to(sent.x.device),
     )
 
 

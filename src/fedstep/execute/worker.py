@@ -13,6 +13,7 @@ from fedstep.algorithm import Broadcast, Update
 from fedstep.core.vec import State
 from fedstep.execute.base import Local, blame, clients_of
 from fedstep.execute.children import end_with_parent
+from fedstep.execute.heap import Heap
 from fedstep.execute.pieces import Piece
 from fedstep.execute.shared_broadcast import SharedBroadcast
 from fedstep.execute.task import Task
@@ -43,12 +44,18 @@ def serve_pieces(
         other.close()  # or the death of the parent would not be seen
     torch.set_num_threads(1)
     task.profiler.drain()  # what the parent had counted before the fork is the parent's
+    heap = Heap(task.update_bytes)
     while True:
         try:
             piece: Piece = unpack_message(receive(pipe))
             sent = broadcast.read(piece.round)
             reply = run_piece(task, inner, sent, piece)
-            send(pipe, packed_reply(reply))
+            jobs = len(piece.jobs)
+            message = packed_reply(reply)
+            del piece, reply  # the buffers of the message are theirs
+            send(pipe, message)
+            del message
+            heap.used(jobs)
         except (EOFError, OSError):
             return
 

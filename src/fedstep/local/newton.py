@@ -106,6 +106,7 @@ class Newton(LocalSolver):
         phi: Objective,
         x: Vec,
         state: SolverState,
+        counted: bool,
     ) -> LocalStep:
         assert isinstance(phi.batch, JoinedBatch)
         assert isinstance(state, NewtonState)
@@ -113,7 +114,7 @@ class Newton(LocalSolver):
         # a client of the block without batches never starts
         live = state.newton.get("live", count > 0)
         if not bool(live.any()):
-            return LocalStep(x, state, _at_rest(x, live), torch.zeros_like(x))
+            return LocalStep(x, state, _at_rest(x, live), gradient=None)
 
         f, g = self.oracle(phi, x)
         size = norm_sq(g).sqrt()
@@ -134,7 +135,8 @@ class Newton(LocalSolver):
             },
         )
         record = replace(StepRecord.of(f, outcome), live=live)
-        return LocalStep(after.x, new_state, record, g)
+        gradient = g if counted else None
+        return LocalStep(after.x, new_state, record, gradient)
 
     def _newton_step(
         self,

@@ -28,7 +28,8 @@ class LocalStep:
     x: Vec
     state: SolverState
     record: StepRecord
-    gradient: Vec  # of the clients that took the step, where they looked it up
+    # of the clients that took the step, where they looked it up; None where nobody asked for it
+    gradient: Vec | None
 
     def placed(
         self,

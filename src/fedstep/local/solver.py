@@ -149,19 +149,21 @@ class LocalSolver(ABC):
         for batch, rows in self.passes(batches, x):
             phi = _objective(ctx, batch, rows, companion, terms, extra)
             if rows is None:
-                step = done = self._step(phi, x, state)
+                step = done = self._step(phi, x, state, counted=bool(tally))
             else:
                 # clients whose batches are used up leave the block: their rows are not evaluated
-                step = self._step(phi, x[rows], state.take(rows))
+                step = self._step(phi, x[rows], state.take(rows), counted=bool(tally))
                 done = step.placed(rows, x, state)
             x = done.x
             state = done.state
             records.append(done.record)
             # a step that nobody takes any more has made no pass, and phi has no output to count
-            if tally and bool(step.record.live.any()):
+            if step.gradient is not None and bool(step.record.live.any()):
                 counts = companion.count(phi.output, batch)
                 gradients = companion.count_gradient(step.gradient, phi.ctx)
                 tally = added(tally, step.record.live, {**counts, **gradients}, rows)
+            # a gradient is as large as the model: it goes before the next one comes
+            del step, done
 
         trace = Trace.of(
             records,
@@ -244,13 +246,19 @@ class LocalSolver(ABC):
         phi: Objective,
         x: Vec,
         state: SolverState,
+        counted: bool,
     ) -> LocalStep:
-        """One local step: phi -> (f, g) -> d -> eta -> x + eta d."""
+        """One local step: phi -> (f, g) -> d -> eta -> x + eta d.
+
+        counted: whether the companion will be told the gradient.
+        """
         # a move may look the gradient up elsewhere than where it stands (stale reads)
         view = self.move.view(x, phi.batch.seed, state.move)
         f, g = self.oracle(phi, view)
         d, direction = self.direction.downhill(g, view, state.direction)
         outcome, step = self.step.search(phi, view, f, g, d, state.step)
+        gradient = g if counted else None
+        del g  # as large as the model, and the move is about to make another such vector
 
         def look(elsewhere: Vec) -> Vec:
             phi.work.add(f.numel(), self.oracle.forwards, self.oracle.backwards)
@@ -267,7 +275,7 @@ class LocalSolver(ABC):
                 move=move,
             ),
             record=StepRecord.of(f, outcome),
-            gradient=g,
+            gradient=gradient,
         )
 
 

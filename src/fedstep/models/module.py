@@ -112,7 +112,9 @@ class ModuleModel(MaybeLinear):
 
     def evaluating(self) -> ModuleModel:
         twin = copy.copy(self)
-        twin.module = copy.deepcopy(self.module).eval()
+        # the parameters are shared: no pass looks at the module's own, and they are as large again
+        shared: dict[int, Any] = {id(own): own for own in self.module.parameters()}
+        twin.module = copy.deepcopy(self.module, shared).eval()
         twin.traits = None  # without dropout it is another model
         return twin
 

@@ -189,7 +189,9 @@ class RunFolder:
         """Each round is in the journal when it comes out, and in a checkpoint from time to time."""
         last_checkpoint = perf_counter()
         cost = 0.0
-        for after_round, row in source.run(server, store, until):
+        series = source.run(server, store, until)
+        del server  # or the model of the beginning would stay in memory for all rounds
+        for after_round, row in series:
             self._journal.append(row.to_dict())
             yield after_round, row
             # by what the last one cost: a large model is saved seldom, a small one every round

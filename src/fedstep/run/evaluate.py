@@ -41,11 +41,18 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """The outcome of one chunk of samples."""
+class SampleLosses:
+    """What is kept of a chunk until the mean is taken: not the predictions, which may be large."""
 
     losses: Tensor  # (N,) float64
     counts: Tensor | None  # (N,) how many targets of a sample count; None: all of each
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The outcome of one chunk of samples."""
+
+    sample_losses: SampleLosses
     predictions: Tensor | None  # None: the model gives a loss only
     targets: Tensor
     counted: Tensor | None  # which targets count; None: all
@@ -81,14 +88,14 @@ def evaluate(
     one of its targets) counts in the metrics; those of 0, such as padding, do not count at all.
     The loss is that of the model's own loss function, over all samples.
     """
-    losses: list[Pass] = []
+    losses: list[SampleLosses] = []
     sums: dict[str, Sums] = {}
     first = 0
     for outcome in _passes(model, x, fields, transform, chunk):
         # the predictions' shape decides, which nobody knows before the first pass
         if metrics is None:
             metrics = outcome.usual_metrics()
-        losses.append(outcome)
+        losses.append(outcome.sample_losses)
         count = len(outcome.targets)
         counted = outcome.counted
         if weights is not None:
@@ -151,8 +158,8 @@ def loss_over_clients(
         CHUNK,
     )
     # all samples in one go, not client by client: small clients would waste the passes
-    every_pass = list(passes)
-    losses = torch.cat([outcome.losses for outcome in every_pass])
+    every_pass = [outcome.sample_losses for outcome in passes]
+    losses = torch.cat([chunk.losses for chunk in every_pass])
     counts = _counts(every_pass)
     client_means = []
     for part in federation.parts:
@@ -163,17 +170,17 @@ def loss_over_clients(
     return float(torch.stack(client_means).mean())
 
 
-def _mean_loss(passes: Sequence[Pass]) -> Tensor:
+def _mean_loss(passes: Sequence[SampleLosses]) -> Tensor:
     """Over all samples, or over all targets that count where some do not."""
-    losses = torch.cat([outcome.losses for outcome in passes])
+    losses = torch.cat([chunk.losses for chunk in passes])
     counts = _counts(passes)
     if counts is None:
         return losses.mean()
     return _weighted_mean(losses, counts)
 
 
-def _counts(passes: Sequence[Pass]) -> Tensor | None:
-    counts = [outcome.counts for outcome in passes if outcome.counts is not None]
+def _counts(passes: Sequence[SampleLosses]) -> Tensor | None:
+    counts = [chunk.counts for chunk in passes if chunk.counts is not None]
     if not counts:
         return None
     return torch.cat(counts)
@@ -222,7 +229,14 @@ def _passes(
         labels = targets
         if predictions is not None:
             scores, labels = model.scores(predictions, targets)
-        yield Pass(losses, counts, predictions, targets, counted, scores, labels)
+        yield Pass(
+            sample_losses=SampleLosses(losses, counts),
+            predictions=predictions,
+            targets=targets,
+            counted=counted,
+            scores=scores,
+            labels=labels,
+        )
 
 
 def _statistics(

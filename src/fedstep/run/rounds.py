@@ -16,6 +16,7 @@ from fedstep.algorithm import Algorithm, Broadcast, Server, Update
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
+from fedstep.execute.heap import Heap
 from fedstep.local.trace import Trace
 from fedstep.server.sampling import Sampling
 
@@ -101,23 +102,35 @@ def rounds(
     Every `WorkRequest` is answered by sending its `CohortResult`; a `RoundDone` is answered by
     `None` (or `next`). From the server of any `RoundDone` this generator goes on to the same bits.
     """
-    algorithm = plan.algorithm
     # of clients that never change: computed once, not in every round
     weight_of_all = plan.weight_of_all()
     while server.round < until:
-        begun = perf_counter()
-        cohort = plan.cohort(server.round)
-        probes: tuple[CohortResult, ...] = ()
-        if algorithm.correction.probes:
-            probes = yield from _probe(plan, server, cohort)
-            # only the first sample counts for what the server learns: the second asks the cohort
-            # for its own sake
-            server = algorithm.inform(server, probes[0].total)
-        sent = algorithm.broadcast(server)
-        result = yield from _ask(WorkRequest(tuple(cohort), sent))
-        server = algorithm.absorb(server, result.total, weight_of_all)
-        seconds = perf_counter() - begun
-        yield RoundDone(server, sent, result, probes, seconds)
+        done = yield from _one_round(plan, server, weight_of_all)
+        server = done.server
+        yield done
+        # sum and broadcast are as large as the model: they do not wait for the end of another round
+        del done
+
+
+def _one_round(
+    plan: RoundPlan,
+    server: Server,
+    weight_of_all: float,
+) -> Generator[WorkRequest, CohortResult | None, RoundDone]:
+    begun = perf_counter()
+    algorithm = plan.algorithm
+    cohort = plan.cohort(server.round)
+    probes: tuple[CohortResult, ...] = ()
+    if algorithm.correction.probes:
+        probes = yield from _probe(plan, server, cohort)
+        # only the first sample counts for what the server learns: the second asks the cohort
+        # for its own sake
+        server = algorithm.inform(server, probes[0].total)
+    sent = algorithm.broadcast(server)
+    result = yield from _ask(WorkRequest(tuple(cohort), sent))
+    server = algorithm.absorb(server, result.total, weight_of_all)
+    seconds = perf_counter() - begun
+    return RoundDone(server, sent, result, probes, seconds)
 
 
 def complete_rounds(
@@ -132,6 +145,7 @@ def complete_rounds(
     `charge` is entered around the server's part of the work.
     """
     events = rounds(plan, server, until)
+    del server  # or the first model would stay in memory for all rounds
     event = next(events, None)
     while event is not None:
         if isinstance(event, WorkRequest):
@@ -139,8 +153,10 @@ def complete_rounds(
             # `send` runs the loop on to its next event, which is the server's part of the work
             with charge():
                 event = events.send(result)
+            del result
             continue
         yield event
+        event = None  # nor is a round that is over kept while the next one begins
         event = next(events, None)
 
 
@@ -189,11 +205,15 @@ def fold(
     """
     total: Aggregate | None = None
     traces: list[Trace] = []
+    heap: Heap | None = None
     for update in updates:
         traces.append(update.trace)
         with charge():
             total = _added(total, update.aggregate, len(traces))
+        if heap is None:
+            heap = Heap(update.aggregate.delta.nbytes)
         del update  # before the next client begins, not when it is done
+        heap.used()
     if total is None:
         raise InputError("the executor returned no update: it must yield at least one for a cohort")
     return CohortResult(total, tuple(traces))

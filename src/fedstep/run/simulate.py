@@ -114,12 +114,14 @@ class Simulation:
             work=partial(self._work, store=store),
             charge=partial(self.task.profiler.charge, "aggregation"),
         )
+        del server  # the loop holds as much of it as it needs
         told = False
         for done in done_rounds:
             if done.result.total.clients == 0 and not told:
                 told = True
                 _tell_that_nobody_counted(done)
             yield done.server, self._report(done, model, until)
+            del done  # its sum and broadcast are as large as the model
 
     def new_store(self, folder: Path) -> Store:
         """Where the memories of the clients go; in files under the folder where they are large."""

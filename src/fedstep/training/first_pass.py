@@ -79,9 +79,15 @@ def _called(
 
 def _output(flat: ModuleModel, fields: tuple[Tensor, ...]) -> Any:
     x = flat.init()
-    batch = Batch(fields, x.new_tensor(1.0), torch.tensor(0))
+    batch = _batch(fields, x)
     with torch.no_grad(), seeded(0, x.device):
         return flat.output(x, batch)
+
+
+def _batch(fields: tuple[Tensor, ...], x: Tensor) -> Batch:
+    """Samples as a batch on the device of the model."""
+    there = tuple(field.to(x.device) for field in fields)
+    return Batch(there, x.new_tensor(1.0), torch.tensor(0))
 
 
 def _refusal(
@@ -113,7 +119,7 @@ def _check_loss(flat: ModuleModel, output: Any, fields: tuple[Tensor, ...]) -> N
             "change the last layer or the targets"
         )
     try:
-        flat.losses(output, Batch(fields, torch.tensor(1.0), torch.tensor(0)))
+        flat.losses(output, _batch(fields, flat.init()))
     except InputError:
         raise
     except Exception as error:

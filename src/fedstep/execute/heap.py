@@ -1,0 +1,70 @@
+"""Memory that was freed goes back to the system, where the C library would keep it.
+
+torch asks glibc for aligned memory. A vector that is freed leaves a hole, which the next vector of
+the same length does not fit into once a small object has taken its edge: that one lies behind it.
+In a process that adds up the updates of many clients the holes pile up, and nothing in Python sees
+them: `python benchmarks/far.py memory`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+# bytes of vectors between two looks: a look costs as much as a few small operators
+LOOK = 8 * 2**20
+# bytes of growth that are left alone: to give pages back and to take them again costs time
+LEAST = 48 * 2**20
+STATM = Path("/proc/self/statm")
+
+
+class Heap:
+    """The heap of this process while vectors of one length come and go."""
+
+    def __init__(self, vector_bytes: int) -> None:
+        self._vector_bytes = vector_bytes
+        # what one client at work holds is no hole
+        self._limit = max(LEAST, 5 * vector_bytes)
+        self._unseen = 0
+        if vector_bytes >= LOOK:
+            trim()  # what was done before leaves holes, too
+        self._base = resident_bytes()
+
+    def used(self, vectors: int = 1) -> None:
+        """So many vectors have come and gone: give the holes back if there are many."""
+        self._unseen += vectors * self._vector_bytes
+        if self._unseen < LOOK:
+            return
+        self._unseen = 0
+        if resident_bytes() - self._base > self._limit:
+            trim()
+            # what is left is in use, and no reason to try again at once
+            self._base = resident_bytes()
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(STATM.read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def trim() -> None:
+    """Give the holes of the heap back to the system, where the C library is glibc."""
+    release = _malloc_trim()
+    if release is not None:
+        release(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """glibc's own; other C libraries have no such function, and other allocators no such holes."""
+    try:
+        return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    except (OSError, TypeError):  # a system without libraries of this kind
+        return None
