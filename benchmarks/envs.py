@@ -2,6 +2,8 @@
 
 python benchmarks/envs.py            all of them
 python benchmarks/envs.py pfl jax    some
+
+A peer that needs another Python than this one names it in the first line of its pins (# python3.13); it must be on the PATH.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,7 +24,11 @@ def make(name: str, envs: Path) -> bool:
         print(f"{name}: there already", flush=True)
         return True
     print(f"{name}: installing", flush=True)
-    venv.create(home, with_pip=True, clear=True)
+    try:
+        subprocess.run([interpreter(pins), "-m", "venv", "--clear", str(home)], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"{name}: no environment ({error}); run.py will go on without it", flush=True)
+        return False
     pip = [
         str(home / "bin" / "python"),
         "-m",
@@ -40,6 +45,14 @@ def make(name: str, envs: Path) -> bool:
             return False
     stamp.write_text(pins)
     return True
+
+
+def interpreter(pins: str) -> str:
+    """The Python that the pins ask for in their first line, or this one."""
+    first = pins.partition("\n")[0]
+    if first.startswith("# python"):
+        return first.removeprefix("# ").strip()
+    return sys.executable
 
 
 def main() -> int:

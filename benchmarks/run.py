@@ -40,6 +40,7 @@ ORDER = (
     "fedstep_fit",
     "flower",
     "pfl",
+    "blazefl",
     "jax_scan",
     "fedjax",
     "jaxopt_armijo",

@@ -114,3 +114,22 @@ def test_the_interpreter_of_the_torch_competitors_is_ours_by_default(run, tmp_pa
     assert run.python_of("torch", tmp_path) == sys.executable
     with pytest.raises(run.Failed, match="no environment"):
         run.python_of("pfl", tmp_path)
+
+
+def test_pins_may_ask_for_another_python(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import envs
+
+    assert envs.interpreter("torch==2.13.0\n") == sys.executable
+    assert envs.interpreter("# python3.13\ntorch==2.13.0\n") == "python3.13"
+    blazefl = (BENCHMARKS / "requirements" / "blazefl.txt").read_text()
+    assert envs.interpreter(blazefl) == "python3.13"
+
+
+def test_a_peer_whose_python_is_missing_is_left_out(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import envs
+
+    monkeypatch.setattr(envs, "interpreter", lambda pins: "no-such-python")
+    assert envs.make("blazefl", tmp_path) is False
+    assert "blazefl: no environment" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from operator import index
 
@@ -12,14 +13,23 @@ SEPARATOR = "\x1f"  # in no part, so that ("a", "bc") and ("ab", "c") differ
 
 def key(*parts: int | str) -> int:
     """A 63-bit number that depends on all parts: `key(seed, round, client, "batches")`."""
-    words = [_word(part) for part in parts]
-    text = SEPARATOR.join(words)
-    # not `hash`: that of a text differs from process to process
-    hashed = blake2b(text.encode(), digest_size=8)
-    digest = hashed.digest()
-    number = int.from_bytes(digest, "big")
-    # torch takes a signed 64-bit seed: the lowest bit goes, and the sign is never set
-    return number >> 1
+    return _number(SEPARATOR.join(map(_word, parts)))
+
+
+def keys(
+    before: Sequence[int | str],
+    each: Iterable[int],
+    after: Sequence[int | str],
+) -> list[int]:
+    """`key(*before, one, *after)` for each of many; the parts they share are read once.
+
+    >>> keys([0, 3], [7, 8], ["forward"]) == [key(0, 3, 7, "forward"), key(0, 3, 8, "forward")]
+    True
+    """
+    head = "".join(_word(part) + SEPARATOR for part in before)
+    tail = "".join(SEPARATOR + _word(part) for part in after)
+    # `_word` of a number, written out: a call for each would cost as much as the hash
+    return [_number(f"{head}int:{index(one)}{tail}") for one in each]
 
 
 def generator(*parts: int | str) -> torch.Generator:
@@ -31,6 +41,13 @@ def generator(*parts: int | str) -> torch.Generator:
     """
     seed = key(*parts)
     return torch.Generator().manual_seed(seed)
+
+
+def _number(text: str) -> int:
+    # not `hash`: that of a text differs from process to process
+    digest = blake2b(text.encode(), digest_size=8).digest()
+    # torch takes a signed 64-bit seed: the lowest bit goes, and the sign is never set
+    return int.from_bytes(digest, "big") >> 1
 
 
 def _word(part: int | str) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from fedstep.core.errors import InputError
-from fedstep.core.seeds import generator
+from fedstep.core.seeds import generator, keys
 
 
 class Order(Protocol):
@@ -31,6 +31,8 @@ class Order(Protocol):
 class Shuffled:
     """Every pass in a new random order, keyed by (seed, round, client)."""
 
+    purpose: ClassVar[str] = "batches"
+
     def __call__(
         self,
         n: int,
@@ -39,7 +41,7 @@ class Shuffled:
         client: int,
     ) -> Iterator[Tensor]:
         # by round and client: who else takes part, and in which order, changes nothing
-        g = generator(seed, round, client, "batches")
+        g = generator(seed, round, client, self.purpose)
         while True:
             yield torch.randperm(n, generator=g)
 
@@ -92,6 +94,15 @@ class BatchWalk:
 
     positions: Tensor  # among the client's own samples
     sizes: tuple[int, ...]  # of the batches, one after another
+
+
+@dataclass(frozen=True)
+class RoundCut:
+    """How passes over so many samples make a round."""
+
+    passes: int
+    sizes: tuple[int, ...]  # of the batches
+    length: int  # samples of all batches
 
 
 @dataclass(frozen=True)
@@ -156,12 +167,42 @@ class Plan:
             passes.append(order)
             sizes += self._cut(len(order))
         del sizes[total:]
-        positions = _end_to_end(passes)
-        length = sum(sizes)
-        # mostly all of it: then no view is made for every client of every round
-        if length < len(positions):
-            positions = positions[:length]
-        return BatchWalk(positions, tuple(sizes))
+        return BatchWalk(_end_to_end(passes, sum(sizes)), tuple(sizes))
+
+    def walks(
+        self,
+        sizes: Sequence[int],
+        seed: int,
+        round: int,
+        clients: Sequence[int],
+    ) -> list[BatchWalk]:
+        """`walk` for many clients with so many samples."""
+        if type(self.order) is not Shuffled:
+            return [
+                self.walk(n, seed, round, client) for n, client in zip(sizes, clients, strict=True)
+            ]
+        # the same draws; what clients of one size have in common is found once
+        cuts = {n: self._cut_round(n) for n in set(sizes)}
+        starts = keys([seed, round], clients, [Shuffled.purpose])
+        draw = torch.Generator()
+        walks = []
+        for n, start in zip(sizes, starts, strict=True):
+            cut = cuts[n]
+            draw.manual_seed(start)
+            passes = [torch.randperm(n, generator=draw) for _ in range(cut.passes)]
+            walks.append(BatchWalk(_end_to_end(passes, cut.length), cut.sizes))
+        return walks
+
+    def _cut_round(self, n: int) -> RoundCut:
+        """The batches of a round of passes over n samples."""
+        total = self.length(n)
+        passes = 0
+        sizes: list[int] = []
+        while len(sizes) < total:
+            passes += 1
+            sizes += self._cut(n)
+        del sizes[total:]
+        return RoundCut(passes, tuple(sizes), sum(sizes))
 
     def _cut(self, samples: int) -> list[int]:
         """The sizes of the batches of a pass."""
@@ -172,10 +213,14 @@ class Plan:
         return sizes
 
 
-def _end_to_end(passes: list[Tensor]) -> Tensor:
+def _end_to_end(passes: list[Tensor], length: int) -> Tensor:
+    """The first positions of passes behind each other."""
     if not passes:
         return torch.zeros(0, dtype=torch.int64)
-    # most rounds are one pass, which need not be copied
-    if len(passes) == 1:
-        return passes[0]
-    return torch.cat(passes)
+    # most rounds are one whole pass, which need be neither copied nor cut
+    positions = passes[0]
+    if len(passes) > 1:
+        positions = torch.cat(passes)
+    if length < positions.numel():
+        positions = positions[:length]
+    return positions

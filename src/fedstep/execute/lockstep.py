@@ -28,12 +28,14 @@ class Lockstep:
     @staticmethod
     def of(walks: Sequence[BatchWalk]) -> Lockstep:
         """From each client's batches, as positions among its samples."""
-        lengths = tuple(len(walk.sizes) for walk in walks)
-        steps = max(lengths, default=0)
-        width = max((max(walk.sizes, default=0) for walk in walks), default=0)
+        lengths = tuple([len(walk.sizes) for walk in walks])
+        rows_of = _by_form(walks)
+        # of the forms, not of the clients: a thousand clients have a few
+        steps = max(map(len, rows_of), default=0)
+        width = max(map(max, rows_of), default=0)
         sizes = torch.zeros(len(walks), steps, dtype=torch.int64)
         positions = torch.zeros(len(walks), steps, width, dtype=torch.int64)
-        for form, rows in _by_form(walks).items():
+        for form, rows in rows_of.items():
             at = torch.tensor(rows)
             end_to_end = torch.stack([walks[row].positions for row in rows])
             sizes[at, : len(form)] = torch.tensor(form)

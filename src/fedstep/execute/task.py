@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Algorithm
-from fedstep.core.seeds import generator, key
+from fedstep.core.seeds import generator, key, keys
 from fedstep.core.types import Batch, TargetKind
 from fedstep.data.federation import Federation, Transform
 from fedstep.data.plan import BatchWalk, InOrder, Plan
@@ -120,10 +120,7 @@ class Task:
         plan = self._plan(probe)
         with self.profiler.charge("data"):
             sizes = self.federation.sizes_of(clients).tolist()
-            return [
-                plan.walk(size, self.seed, round, client)
-                for size, client in zip(sizes, clients, strict=True)
-            ]
+            return plan.walks(sizes, self.seed, round, clients)
 
     def _plan(self, probe: bool) -> Plan:
         if not probe:
@@ -152,7 +149,7 @@ class Task:
         step: int,
     ) -> list[int]:
         """The same for several clients."""
-        return [self.step_seed(client, round, step) for client in clients]
+        return keys([self.seed, round], clients, [step, "forward"])
 
     def gather(
         self,

@@ -42,6 +42,7 @@ from fedstep.models.outputs import (
     predictions_of,
     predicts_next,
 )
+from fedstep.models.pooling import with_quick_pools, with_usual_pools
 from fedstep.models.recomputing import Recomputed, recomputes_in_backward
 from fedstep.models.seeded import seeded
 from fedstep.models.unusable import copied, refuse_unusable
@@ -69,7 +70,7 @@ class ModuleModel(MaybeLinear):
         refuse_unusable(module)
         refuse_running_statistics(module)
         self._sparse = sparse_layers(module)
-        self.module = with_dense_gradients(copied(module))
+        self.module = with_quick_pools(with_dense_gradients(copied(module)))
         self.layout = ParameterLayout.of(self.module)
         self.shapes = self.layout.shapes
         self.names = names
@@ -159,7 +160,7 @@ class ModuleModel(MaybeLinear):
     def load(self, x: Vec) -> nn.Module:
         """A copy of the module with the parameters of x, in evaluation mode."""
         # a copy for the user to keep: what he does to it must not reach the run
-        module = copy.deepcopy(self.module).eval()
+        module = with_usual_pools(copy.deepcopy(self.module).eval())
         for name in self._sparse:
             module.get_submodule(name).sparse = True  # type: ignore[assignment]
         targets = dict(module.named_parameters())
