@@ -345,6 +345,9 @@ def page(
         machine(),
         (HERE / "workloads" / f"{workload}.py").read_text().split('"""')[1].strip(),
     )
+    busy = os.getloadavg()[
+        1
+    ]  # of the last five minutes; the competitors themselves are one or two of it
     return (
         "\n\n".join(
             [
@@ -353,7 +356,9 @@ def page(
                 f"`python benchmarks/run.py {workload}`, {here['date']}, {here['cpu']}, {here['cores']} cores, scale "
                 f"{options.scale}. Ratios are to {BASE}, median (and range) of {options.repetitions} repetitions taken in turns. "
                 "Memory is the peak of the process tree, trials are a step's, loss is the mean over the batches of the first "
-                "round: everyone begins at the same point, so it tells whether the same work was done.",
+                "round: everyone begins at the same point, so it tells whether the same work was done. "
+                f"Load of the machine at the end: {busy:.0f}; where it is well above {here['cores']}, others were at work, "
+                "and only the CPU ratios say something.",
                 table(rows, failed),
             ]
         )

@@ -247,6 +247,10 @@ def _step_quantiles(traces: Sequence[Trace]) -> tuple[float, ...]:
     taken = _joined(columns)
     if len(taken) == 0:
         return (nan,) * len(QUANTILES)
+    # a given step is the same everywhere: nothing to put in order
+    lowest, highest = taken.aminmax()
+    if bool(lowest == highest):
+        return (float(lowest),) * len(QUANTILES)
     quantiles: list[float] = taken.quantile(taken.new_tensor(QUANTILES)).tolist()
     return tuple(quantiles)
 
