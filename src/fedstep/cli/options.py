@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,24 @@ def add_workers(command: argparse.ArgumentParser) -> None:
         default=1,
         help="processes (default: 1); the results are the same",
     )
+
+
+def add_device(command: argparse.ArgumentParser) -> None:
+    """Where models are computed."""
+    command.add_argument(
+        "--device",
+        help="such as cuda (default: FEDSTEP_DEVICE, else cpu); batches are the same everywhere",
+    )
+
+
+def use_device(name: str | None) -> None:
+    """For this command and all processes that it starts."""
+    if name is None:
+        return
+    from fedstep.run.devices import VARIABLE, chosen_device
+
+    chosen_device(name)
+    os.environ[VARIABLE] = name
 
 
 def add_json(command: argparse.ArgumentParser) -> None:

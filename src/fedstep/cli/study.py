@@ -11,12 +11,14 @@ from rich.table import Table
 
 from fedstep.cli.options import (
     add_data,
+    add_device,
     add_json,
     add_results,
     add_study,
     add_workers,
     print_json,
     shipped_file,
+    use_device,
 )
 from fedstep.run.terminal import console
 
@@ -43,6 +45,7 @@ def register(commands: Any) -> None:
         add_results(command)
         add_json(command)
         add_workers(command)
+        add_device(command)
         command.add_argument(
             "--only",
             action="append",
@@ -87,6 +90,7 @@ def run_study(options: argparse.Namespace) -> None:
     from fedstep.study.dealt import note_labels
     from fedstep.study.whole import run_whole
 
+    use_device(options.device)
     study, home = _open(options)
     jobs = run_whole(
         study,
@@ -137,6 +141,7 @@ def tune_study(options: argparse.Namespace) -> None:
     """Tuning alone, with what it chose and spent."""
     from fedstep.study.tune import tune
 
+    use_device(options.device)
     study, home = _open(options)
     choices = tune(
         study,

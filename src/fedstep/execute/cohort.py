@@ -269,4 +269,6 @@ def _batches(
                 like=sent.x,
                 steps=steps[some],
             )
+        if at_work is not None:
+            at_work = at_work.to(sent.x.device)
         yield batch, at_work

@@ -154,6 +154,11 @@ class ProcessCrew(Crew[WorkerProcess]):
         patience: float = PATIENCE,
     ) -> None:
         super().__init__(workers, patience)
+        if sent.x.device.type != "cpu":
+            raise InputError(
+                f"workers={workers}: worker processes compute on the CPU, and the model is on "
+                f"{sent.x.device}; use workers=1, or device='cpu'"
+            )
         self.task = task
         # no round has more jobs than there are clients, and there are never more workers than jobs
         self.inner = inner.one_of(min(workers, len(task.federation)))

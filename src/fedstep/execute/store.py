@@ -57,7 +57,9 @@ class Store:
         memories = [self.get(client) or fresh for client in clients]
         stacked = {}
         for name in fresh:
-            stacked[name] = torch.stack([memory[name] for memory in memories])
+            # what was read from a file lies on the CPU, wherever the model is
+            device = fresh[name].device
+            stacked[name] = torch.stack([memory[name].to(device) for memory in memories])
         return stacked
 
     def save(self, clients: Sequence[int], memory: State) -> None:
@@ -133,7 +135,7 @@ class DiskStore(Store):
         before = self.versions.get(client, MemoryVersion(0))
         number = before.number + 1
         path = self._file(client, number)
-        tensors = {name: value.detach().contiguous() for name, value in memory.items()}
+        tensors = {name: value.detach().cpu().contiguous() for name, value in memory.items()}
         data: bytes = safetensors.torch.save(tensors)
         # under another name until it is whole: a crash leaves no half of a version
         part = path.with_suffix(".part")

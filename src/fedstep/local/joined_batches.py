@@ -32,7 +32,7 @@ def _of_one_client(batches: Sequence[Batch]) -> JoinedBatch:
         fields=tuple(torch.cat(pieces) for pieces in by_field),
         share=shares.sum(0),
         seed=batches[0].seed,
-        count=torch.tensor(len(batches)),
+        count=torch.tensor(len(batches), device=batches[0].share.device),
     )
 
 
@@ -47,10 +47,12 @@ def _of_a_block(batches: Sequence[LiveBatch], clients: int) -> JoinedBatch:
     for batch, some in batches:
         rows = some
         if rows is None:
-            rows = torch.arange(clients)
+            rows = torch.arange(clients, device=first.share.device)
+        # seeds, numbers and masks are put together on the CPU, where they are looked at
+        here = rows.to(seed.device)
         # the seed of a client's first batch: what is random in a pass is drawn once for all
-        seed = torch.where(count > 0, seed, seed.index_copy(0, rows, batch.seed))
-        count = count.index_add(0, rows, torch.ones_like(rows))
+        seed = torch.where(count > 0, seed, seed.index_copy(0, here, batch.seed))
+        count = count.index_add(0, here, torch.ones_like(here))
         share = share.index_add(0, rows, batch.share)
         # who has no such batch is padded with a real sample of its own: zeros could have a
         # gradient that is not finite
@@ -58,7 +60,7 @@ def _of_a_block(batches: Sequence[LiveBatch], clients: int) -> JoinedBatch:
         if pieces:
             fill = pieces[0]
         pieces.append(_padded(batch.fields, rows, fill))
-        masks.append(_mask(batch, rows, clients))
+        masks.append(_mask(batch, here, clients))
 
     real = torch.cat(masks, 1)
     mask = None

@@ -62,6 +62,10 @@ class FlatModel(ABC):
     def starting_at(self, x: Vec) -> Self:
         """The same model, whose training begins at x."""
 
+    def on(self, device: torch.device) -> Self:
+        """The same model on another device."""
+        raise InputError(f"{type(self).__name__} cannot be moved to {device}: leave `device` out")
+
     @abstractmethod
     def evaluating(self) -> FlatModel:
         """The same model without dropout and the like."""

@@ -48,6 +48,9 @@ class FunctionModel(FlatModel):
         twin.start = x.detach().clone()
         return twin
 
+    def on(self, device: torch.device) -> Self:
+        return self.starting_at(self.start.to(device))
+
     def evaluating(self) -> FunctionModel:
         return self
 

@@ -111,6 +111,12 @@ class ModuleModel(MaybeLinear):
         twin._start = x.detach().clone()
         return twin
 
+    def on(self, device: torch.device) -> Self:
+        twin = self.starting_at(self._start.to(device))
+        twin.module = copy.deepcopy(self.module).to(device)
+        twin._buffers = dict(twin.module.named_buffers())
+        return twin
+
     def evaluating(self) -> ModuleModel:
         twin = copy.copy(self)
         # the parameters are shared: no pass looks at the module's own, and they are as large again

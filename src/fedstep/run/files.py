@@ -79,7 +79,7 @@ def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     # clones: safetensors refuses tensors that share storage, as a readout and its iterate do
     copies = {}
     for name, tensor in tensors.items():
-        copies[name] = tensor.detach().clone()
+        copies[name] = tensor.detach().clone().cpu()
     data: bytes = safetensors.torch.save(copies)
     return data
 

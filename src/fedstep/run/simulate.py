@@ -26,6 +26,7 @@ from fedstep.run.client_scores import (
     scored_columns,
     spread_columns,
 )
+from fedstep.run.devices import server_on
 from fedstep.run.evaluate import Score, evaluate, loss_over_clients, usual_metrics
 from fedstep.run.labels import check_labels
 from fedstep.run.metrics.base import Metric
@@ -107,6 +108,7 @@ class Simulation:
         Each yield is a state from which `run` goes on to the same bits.
         """
         model = self.task.model.evaluating()
+        server = server_on(server, self.task.model.init().device)
         done_rounds = complete_rounds(
             self._plan(),
             server,

@@ -23,6 +23,7 @@ from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.task import Task
 from fedstep.models.text import named_model
 from fedstep.run.cpu import cpu_kind
+from fedstep.run.devices import placed
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.guarded import usually_guarded
@@ -57,7 +58,7 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
     if setting.set_aside is not None:
         split = tasks.set_aside(split, setting.set_aside, run.seed)
     # a key of its own: all methods of a seed start from the same model
-    model = named_model(setting.model, key(run.seed, "model"))
+    model = placed(named_model(setting.model, key(run.seed, "model")))
     algorithm = build(run.method)
     if setting.weighting is not None:
         algorithm = replace(algorithm, weighting=WEIGHTING[setting.weighting])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from fedstep.algorithm import Algorithm
@@ -19,6 +20,7 @@ from fedstep.execute.task import Task
 from fedstep.models.flat import FlatModel
 from fedstep.models.losses import GivenLoss
 from fedstep.models.vmap_hints import without_vmap_hints
+from fedstep.run.devices import placed
 from fedstep.run.metrics.choose import GivenMetric
 from fedstep.run.privacy import privacy_notes
 from fedstep.run.record import RoundReport
@@ -93,6 +95,7 @@ def fit(
     # who computes
     executor: Executor | None = None,
     workers: int = 1,
+    device: str | torch.device | None = None,
 ) -> Fit:
     """Train over clients; nothing is changed in what is passed in.
 
@@ -127,7 +130,8 @@ def fit(
     `stop(reason)`); on_round: a function of the report alone. progress: by default on a terminal.
 
     Who computes. workers: processes that share the clients of a round, one torch thread each; the
-    results do not depend on their number. executor: another way to run them.
+    results do not depend on their number. executor: another way to run them. device: such as
+    "cuda"; by default `FEDSTEP_DEVICE`, else that of the model.
     """
     # what costs nothing to check comes first: a misspelt name must not wait for the data
     method = guarded(weighted(algorithm_of(algorithm), weighting), guard)
@@ -136,7 +140,7 @@ def fit(
     scored = {"test": test, "validation": validation, "heldout": scoring.heldout}
     samples = samples_of(flat, clients, scored, collate)
     federation = samples.federation
-    flat = fitted(flat, federation, standardize)
+    flat = placed(fitted(flat, federation, standardize), device)
     samples = fitting(flat, samples)
     federation = samples.federation
     plan = plan_of(batch, local_steps, local_epochs)
