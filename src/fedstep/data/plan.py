@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedstep.core.errors import InputError
 from fedstep.core.seeds import generator, keys
+from fedstep.data.shuffling import shuffled_prefix
 
 
 class Order(Protocol):
@@ -157,6 +158,9 @@ class Plan:
         client: int,
     ) -> BatchWalk:
         """The same, laid end to end: clients with batches of the same sizes stack."""
+        if type(self.order) is Shuffled:
+            (only,) = self.walks([n], seed, round, [client])
+            return only
         total = self.length(n)
         passes: list[Tensor] = []
         sizes: list[int] = []
@@ -189,6 +193,10 @@ class Plan:
         for n, start in zip(sizes, starts, strict=True):
             cut = cuts[n]
             draw.manual_seed(start)
+            if cut.passes == 1:
+                # a part of a pass costs what it is long, not what the client has
+                walks.append(BatchWalk(shuffled_prefix(n, cut.length, draw), cut.sizes))
+                continue
             passes = [torch.randperm(n, generator=draw) for _ in range(cut.passes)]
             walks.append(BatchWalk(_end_to_end(passes, cut.length), cut.sizes))
         return walks
@@ -200,7 +208,9 @@ class Plan:
         sizes: list[int] = []
         while len(sizes) < total:
             passes += 1
-            sizes += self._cut(n)
+            # no more than there are steps: a pass may have very many batches
+            missing = total - len(sizes)
+            sizes += self._cut(min(n, missing * self.batch))
         del sizes[total:]
         return RoundCut(passes, tuple(sizes), sum(sizes))
 
