@@ -18,7 +18,9 @@ def shuffled_prefix(n: int, count: int, draw: torch.Generator) -> Tensor:
     """`torch.randperm(n, generator=draw)[:count]`, to the bit; `draw` serves once."""
     small = n < LEAST + PER_PLACE * count
     if small or n > MOST or not _torch_draws_from_the_front():
-        return torch.randperm(n, generator=draw)[:count]
+        order = torch.randperm(n, generator=draw)
+        # most rounds are one whole pass, which need not be cut
+        return order if count == n else order[:count]
     return _prefix(n, count, draw)
 
 
