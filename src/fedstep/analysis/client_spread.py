@@ -93,9 +93,10 @@ def _scores_of(job: Job, home: Path, data: Path | None) -> ClientScores:
         metric = made.measured[0]
     # `finished` has compared its hash
     tensors = safetensors.torch.load_file(folder_of(job, home) / MODEL)
+    model = made.task.model
     values = client_values(
-        made.task.model.evaluating(),
-        tensors["readout"],
+        model.evaluating(),
+        tensors["readout"].to(model.init().device),
         ClientSamples(federation.fields, federation.parts),
         federation.transform,
         metric,
