@@ -240,9 +240,9 @@ class Algorithm:
         the model as it is.
         """
         # the round counts even if nobody did: batches and cohorts are keyed by its number
-        later = replace(server, round=server.round + 1)
+        round = server.round + 1
         if not agg.usable:
-            return later
+            return replace(server, round=round)
         shared = SharedState.of(server.shared)
         settled = self.guard.settle(agg, shared.guard)
         agg = settled.aggregate
@@ -253,7 +253,6 @@ class Algorithm:
         fraction = float(agg.weight) / population
         d, correction = self.correction.fold(shared.correction, total, fraction)
         shared = self.local.fold(shared, message, agg)
-        shared = replace(shared, correction=correction, guard=settled.state)
 
         # extrapolation compares |d|^2 with the spread of what d is the mean of, which a correction
         # may have changed
@@ -261,8 +260,9 @@ class Algorithm:
         step = self.server.update(server.x, d, replace(total, norm_sq=spread), server.rule)
         # every summand was finite; an extrapolated step may overflow all the same
         if not bool(finite(step.x)):
-            return later
-        shared = replace(shared, correction=self.correction.moved(correction, server.x, step.x))
+            return replace(server, round=round)
+        moved = self.correction.moved(correction, server.x, step.x)
+        shared = replace(shared, correction=moved, guard=settled.state)
         readout = self.readout(
             mean=server.readout,
             old=server.x,
@@ -271,7 +271,8 @@ class Algorithm:
             horizon=server.horizon,
         )
         return replace(
-            later,
+            server,
+            round=round,
             x=step.x,
             readout=readout,
             shared=shared.flat(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
 from typing import TypeAlias
 
 import torch
@@ -158,15 +160,15 @@ class Aggregate:
             deltas=self.deltas + other.deltas,
         )
 
-    @property
+    # once: the server asks before its step, and the report asks again
+    @cached_property
     def usable(self) -> bool:
         """Whether somebody counted, and the sums have not overflowed."""
         if self.clients == 0:
             return False
         # the summands were finite; 1e38 + 1e38 in float32 is not
         sums = (self.delta, self.norm_sq, *self.message.values())
-        finite_sums = [bool(finite(value.reshape(-1))) for value in sums]
-        return all(finite_sums)
+        return all(_all_finite(value) for value in sums)
 
     def mean(self, total: Tensor) -> Tensor:
         """A weighted sum over clients as a weighted mean."""
@@ -216,6 +218,12 @@ class _Columns:
         for number in range(len(self.blocks)):
             each.append({name: sums[number] for name, sums in columns.items()})
         return each
+
+
+def _all_finite(values: Tensor) -> bool:
+    if values.numel() == 1:
+        return isfinite(values.item())
+    return bool(finite(values.reshape(-1)))
 
 
 def _numbers(flags: Tensor, blocks: Sequence[slice]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from fedstep.core.nested import NestedState, join, named_fields, part
+from fedstep.core.nested import NestedState, named_fields, part
 from fedstep.core.vec import NewState, State
 
 
@@ -39,13 +39,14 @@ class OwnedState(NestedState):
         return cls(correction=rest, **parts)
 
     def flat(self) -> NewState:
-        parts = {}
-        for name, _ in named_fields(type(self)):
-            parts[name] = getattr(self, name)
         # the correction has no prefix: it is what most methods are named after, and its names
         # stand in every checkpoint written so far
-        correction = parts.pop("correction")
-        return {**correction, **join(**parts)}
+        flat = dict(self.correction)
+        for owner, _ in named_fields(type(self)):
+            if owner != "correction":
+                for name, value in getattr(self, owner).items():
+                    flat[f"{owner}.{name}"] = value
+        return flat
 
 
 @dataclass(frozen=True, eq=False)

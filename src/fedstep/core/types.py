@@ -189,6 +189,9 @@ class Context:
 
     def prepared(self, values: State) -> Context:
         """With values that a correction prepared for one local step, beside its memory."""
+        # most corrections prepare nothing, and every local step asks
+        if not values:
+            return self
         correction = {**self.memory.correction, **values}
         memory = replace(self.memory, correction=correction)
         return replace(self, memory=memory)

@@ -114,7 +114,8 @@ class Parts(Sequence[Tensor]):
     def size(self, client: int) -> int:
         """How many samples a client has."""
         row = self.row(client)
-        return int(self.offsets[row + 1] - self.offsets[row])
+        first, end = self.offsets[row : row + 2].tolist()
+        return int(end - first)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

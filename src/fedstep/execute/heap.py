@@ -29,9 +29,10 @@ class Heap:
         # what one client at work holds is no hole
         self._limit = max(LEAST, 5 * vector_bytes)
         self._unseen = 0
+        self._base: int | None = None
         if vector_bytes >= LOOK:
             trim()  # what was done before leaves holes, too
-        self._base = resident_bytes()
+            self._base = resident_bytes()
 
     def used(self, vectors: int = 1) -> None:
         """So many vectors have come and gone: give the holes back if there are many."""
@@ -39,7 +40,10 @@ class Heap:
         if self._unseen < LOOK:
             return
         self._unseen = 0
-        if resident_bytes() - self._base > self._limit:
+        if self._base is None:
+            # not before: a round of a small model never comes here, and a look is an open file
+            self._base = resident_bytes()
+        elif resident_bytes() - self._base > self._limit:
             trim()
             # what is left is in use, and no reason to try again at once
             self._base = resident_bytes()

@@ -197,38 +197,20 @@ class FlatModel(ABC):
     def block(self, x: Vec, batch: Batch) -> Output:
         """The output for a block by one vmapped pass; raises where the model does not allow it."""
 
-        def one(
-            x: Vec,
-            fields: tuple[Tensor, ...],
-            share: Tensor,
-            seed: Tensor,
-            mask: Tensor | None,
-        ) -> tuple[Tensor, ...]:
-            out = self._reduced(
-                x,
-                Batch(
-                    fields,
-                    share,
-                    seed,
-                    mask,
-                ),
-            )
+        masks = () if batch.mask is None else (batch.mask,)
+
+        # no tuple among the arguments: vmap goes through nested ones in Python, several times
+        def one(x: Vec, share: Tensor, seed: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+            fields = rest[: len(batch.fields)]
+            mask = None
+            if masks:
+                mask = rest[-1]
+            out = self._reduced(x, Batch(fields, share, seed, mask))
             # vmap knows tensors only: what is absent is left out, and is absent at the end
             return tuple(t for t in (out.loss, out.predictions, out.embedding) if t is not None)
 
-        mask_axis = None
-        if batch.mask is not None:
-            mask_axis = 0
-        over_clients = torch.vmap(one, (0, 0, 0, 0, mask_axis))
-        return Output(
-            *over_clients(
-                x,
-                batch.fields,
-                batch.share,
-                batch.seed,
-                batch.mask,
-            )
-        )
+        over_clients = torch.vmap(one)
+        return Output(*over_clients(x, batch.share, batch.seed, *batch.fields, *masks))
 
     def _together(self, x: Vec, batch: Batch) -> Output | None:
         """The block in one pass, or None where its rows have to be run one by one."""

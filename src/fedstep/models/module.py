@@ -14,6 +14,7 @@ from torch.nn import functional
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Head, Output
 from fedstep.core.vec import Vec
+from fedstep.models.binding import Binding
 from fedstep.models.layers import (
     is_linear,
     last_layer,
@@ -86,10 +87,9 @@ class ModuleModel(MaybeLinear):
         # whether layers run again in the backward pass; `examined` finds that out, too
         self.recomputes = False
         self._start = self.layout.flat(trained_parameters(self.module))
-        self._buffers = dict(self.module.named_buffers())
+        self._bind()
         # by position and in its own type: only then the predictions are linear in the vector
-        plain_call = names is None and not self.layout.casts
-        self.linear = plain_call and is_linear(self.module)
+        self.linear = names is None and not self.layout.casts and is_linear(self.module)
         self._embeds = False
         # a linear model has nothing in front of its layer that could embed a sample
         self._last: str | None = None
@@ -98,6 +98,10 @@ class ModuleModel(MaybeLinear):
         if self._last is not None:
             layer = cast(nn.Linear, self.module.get_submodule(self._last))
             self.head = Head(layer.in_features, layer.out_features)
+
+    def _bind(self) -> None:
+        self._buffers = dict(self.module.named_buffers())
+        self._binding = Binding(self.module)
 
     @property
     def dim(self) -> int:
@@ -114,7 +118,7 @@ class ModuleModel(MaybeLinear):
     def on(self, device: torch.device) -> Self:
         twin = self.starting_at(self._start.to(device))
         twin.module = copy.deepcopy(self.module).to(device)
-        twin._buffers = dict(twin.module.named_buffers())
+        twin._bind()
         return twin
 
     def evaluating(self) -> ModuleModel:
@@ -122,6 +126,7 @@ class ModuleModel(MaybeLinear):
         # the parameters are shared: no pass looks at the module's own, and they are as large again
         shared: dict[int, Any] = {id(own): own for own in self.module.parameters()}
         twin.module = copy.deepcopy(self.module, shared).eval()
+        twin._bind()
         twin.traits = None  # without dropout it is another model
         return twin
 
@@ -131,8 +136,7 @@ class ModuleModel(MaybeLinear):
                 f"{type(self.module).__name__} has no linear layer behind others: "
                 "nothing embeds a sample"
             )
-        # shallow: the module is shared, it is never written to
-        twin = copy.copy(self)
+        twin = copy.copy(self)  # shallow: the module is shared, it is never written to
         twin._embeds = True
         return twin
 
@@ -195,7 +199,7 @@ class ModuleModel(MaybeLinear):
         output = self._called(state, batch)
         losses = self.losses(output, batch)
         if self.recomputes:
-            Recomputed(self.module, state).keep_for(losses, x)
+            Recomputed(self._binding, state).keep_for(losses, x)
         predictions = predictions_of(output)
         if self.predicts_next and predictions is not None:
             predictions = predictions[..., :-1]
@@ -252,7 +256,7 @@ class ModuleModel(MaybeLinear):
     def _called(self, state: dict[str, Tensor], batch: Batch) -> Any:
         fields = self.layout.cast_inputs(batch.fields)
         inputs, keywords = call_by_name(self.names, fields, isinstance(self.loss, OwnLoss))
-        return torch.func.functional_call(self.module, state, inputs, keywords)
+        return self._binding.call(state, inputs, keywords)
 
     def losses(self, output: Any, batch: Batch) -> Tensor:
         """Loss of each sample (or their mean) of what the module returned."""

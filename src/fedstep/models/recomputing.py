@@ -8,13 +8,13 @@ parameters of x are put in again for as long as the backward pass takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fedstep.core.errors import InputError
+from fedstep.models.binding import Binding, Held, put_back
 
 
 def recomputes_in_backward(module: nn.Module, loss: Tensor, x: Tensor) -> bool:
@@ -47,20 +47,11 @@ def recomputes_in_backward(module: nn.Module, loss: Tensor, x: Tensor) -> bool:
     return bool(calls)
 
 
-@dataclass(frozen=True)
-class Held:
-    """A tensor of a layer, and where the layer holds it."""
-
-    holder: dict[str, Any]
-    leaf: str
-    tensor: Any
-
-
 class Recomputed:
     """The parameters and buffers of one pass, there again whenever it is gone through backwards."""
 
-    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
-        self._module = module
+    def __init__(self, binding: Binding, state: Mapping[str, Tensor]) -> None:
+        self._binding = binding
         self._state = state
         self._own: list[Held] | None = None  # those of the module, while others are in
 
@@ -83,29 +74,9 @@ class Recomputed:
 
     def _put_in(self) -> None:
         if self._own is None:
-            self._own = _exchange(self._module, self._state)
+            self._own = self._binding.put_in(self._state)
 
     def _take_out(self) -> None:
         if self._own is not None:
-            for held in self._own:
-                held.holder[held.leaf] = held.tensor
+            put_back(self._own)
             self._own = None
-
-
-def _exchange(module: nn.Module, values: Mapping[str, Tensor]) -> list[Held]:
-    """Put values into a module and return what was there."""
-    parameters = dict(module.named_parameters())
-    buffers = dict(module.named_buffers())
-    own = {id(tensor): name for name, tensor in [*parameters.items(), *buffers.items()]}
-    before = []
-    for layer in module.modules():
-        # not by setattr, which takes no view in the place of a parameter
-        for held in (layer._parameters, layer._buffers):
-            for leaf, tensor in held.items():
-                # by identity: tied layers hold the same parameter under other names
-                name = own.get(id(tensor))
-                if name in values:
-                    before.append(Held(held, leaf, tensor))
-    for one in before:
-        one.holder[one.leaf] = values[own[id(one.tensor)]]
-    return before
