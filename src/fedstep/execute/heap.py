@@ -17,7 +17,7 @@ from pathlib import Path
 # bytes of vectors between two looks: a look costs as much as a few small operators
 LOOK = 8 * 2**20
 # bytes of growth that are left alone: to give pages back and to take them again costs time
-LEAST = 48 * 2**20
+LEAST = 16 * 2**20
 STATM = Path("/proc/self/statm")
 
 
@@ -26,8 +26,8 @@ class Heap:
 
     def __init__(self, vector_bytes: int) -> None:
         self._vector_bytes = vector_bytes
-        # what one client at work holds is no hole
-        self._limit = max(LEAST, 5 * vector_bytes)
+        # looked at between clients: what one at work holds is gone then, a vector may be on its way
+        self._limit = max(LEAST, vector_bytes)
         self._unseen = 0
         self._base: int | None = None
         if vector_bytes >= LOOK:
