@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from operator import index
+from struct import unpack
 
 import torch
 
@@ -28,8 +29,11 @@ def keys(
     """
     head = "".join(_word(part) + SEPARATOR for part in before)
     tail = "".join(SEPARATOR + _word(part) for part in after)
-    # `_word` of a number, written out: a call for each would cost as much as the hash
-    return [_number(f"{head}int:{index(one)}{tail}") for one in each]
+    # `_word` and `_number`, written out: a call for each would cost as much as the hash
+    texts = [f"{head}int:{index(one)}{tail}".encode() for one in each]
+    digests = [blake2b(text, digest_size=8).digest() for text in texts]
+    whole = unpack(f">{len(digests)}Q", b"".join(digests))
+    return [number >> 1 for number in whole]
 
 
 def generator(*parts: int | str) -> torch.Generator:

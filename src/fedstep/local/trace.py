@@ -116,20 +116,25 @@ class Trace:
 
     def cut(self, blocks: Sequence[slice]) -> list[Trace]:
         """The traces of blocks of clients that lie one behind the other in this one."""
+        if len(blocks) == 1:
+            return [self]
+        sizes = [block.stop - block.start for block in blocks]
+        # all blocks of a column at once: a slice for each would cost more than its arithmetic
+        columns = [self.live, self.losses, self.sizes, self.trials, self.failed]
+        if self.slopes is not None:
+            columns.append(self.slopes)
+        pieces = zip(*[torch.split(column, sizes) for column in columns], strict=True)
         each = []
-        for block in blocks:
-            slopes = self.slopes
-            if slopes is not None:
-                slopes = slopes[block]
+        for live, losses, steps, trials, failed, *slopes in pieces:
             part = Trace(
-                live=self.live[block],
-                losses=self.losses[block],
-                sizes=self.sizes[block],
-                trials=self.trials[block],
-                failed=self.failed[block],
+                live=live,
+                losses=losses,
+                sizes=steps,
+                trials=trials,
+                failed=failed,
                 forwards=self.forwards,
                 backwards=self.backwards,
-                slopes=slopes,
+                slopes=slopes[0] if slopes else None,
             )
             each.append(part)
         # they were counted for all together: the first block stands for the others
