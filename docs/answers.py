@@ -224,6 +224,7 @@ def start_table(rows: Sequence[Row]) -> str:
 
 SWEEPS = {
     "heterogeneity": "Dirichlet parameter of the deal (100: equal shares at random)",
+    "participation": "clients in a round, of 100",
     "local steps": "local steps",
     "batch": "samples of a batch",
     "scale": "factor on all inputs",

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from evidence_curves import OURS, TABLES, Part, groups_of, whole_groups
+from evidence_curves import KNOWN, OURS, TABLES, whole_groups
 
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.results import Group, primary_metric
@@ -20,8 +20,20 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images" / "evidence"
 THEORY = ROOT / "benchmarks" / "results" / "theory-femnist.json"
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-COLOUR_ORDER = (OURS, "FedAvg", "FedExP", "FedAdam", "FedSLS", "FedExpSLS", "SCAFFOLD")
+COLOUR_ORDER = (
+    OURS,
+    "FedAvg",
+    "FedExP",
+    "FedAdam",
+    "FedSLS",
+    "FedExpSLS",
+    "SCAFFOLD",
+    "Delta-SGD",
+    "FATHOM",
+    "FedAdam-SLS",
+)
 WINDOW = 10  # rounds that a point of the searches is the mean of
+DEEP = {"CIFAR-10": "LeNet", "CIFAR-100": "LeNet", "Shakespeare": "LSTM"}  # by the name of a task
 
 Row = dict[str, Any]
 
@@ -50,7 +62,16 @@ def draw_cost() -> None:
         axes.set(ylabel="test accuracy, %")
         _plain_ticks(axes)
         axes.grid(alpha=0.25)
-        axes.legend(framealpha=0.9, edgecolor="none", fontsize=7.5, loc="lower right")
+    # one legend for all panels, below them: curves end in every corner
+    lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
+    fig.legend(
+        lines.values(),
+        lines.keys(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=8.5,
+    )
     save(fig, "cost")
 
 
@@ -87,6 +108,7 @@ def _cost_curve(axes: Any, group: Group) -> None:
         [y for _, y in points],
         color=colour_of(group.label),
         linewidth=2.2 if is_ours else 1.2,
+        linestyle="--" if group.label in KNOWN else "-",
         zorder=3 if is_ours else 2,
         label=group.label,
     )
@@ -95,14 +117,12 @@ def _cost_curve(axes: Any, group: Group) -> None:
 def search_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
     """Trials of a searched step by round, mean over seeds: 1 where the first guess is taken."""
     curves = {}
-    for title, folder in (
-        ("LeNet, CIFAR-10", "cifar10-lenet"),
-        ("LeNet, CIFAR-100", "cifar100-lenet"),
-        ("LSTM, Shakespeare", "shakespeare-small"),
-    ):
-        for group in groups_of(Part(folder)):
+    for table in TABLES:
+        if table.name not in DEEP:
+            continue
+        for group in whole_groups(table):
             if any(sum(run.column("trials")) for run in group.runs):
-                name = f"{group.label}: {title}"
+                name = f"{group.label}: {DEEP[table.name]}, {table.name}"
                 curves[name] = mean_curve(group, lambda run: run.column("trials"))
     for method, label in (("fedpace", OURS), ("fedsls", "FedSLS")):
         found = [r["trials"] for r in rows if (r["question"], r["method"]) == ("deep", method)]
