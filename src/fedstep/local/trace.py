@@ -125,7 +125,10 @@ class Trace:
             columns.append(self.slopes)
         pieces = zip(*[torch.split(column, sizes) for column in columns], strict=True)
         each = []
-        for live, losses, steps, trials, failed, *slopes in pieces:
+        for live, losses, steps, trials, failed, *rest in pieces:
+            slopes = None
+            if rest:
+                (slopes,) = rest
             part = Trace(
                 live=live,
                 losses=losses,
@@ -134,7 +137,7 @@ class Trace:
                 failed=failed,
                 forwards=self.forwards,
                 backwards=self.backwards,
-                slopes=slopes[0] if slopes else None,
+                slopes=slopes,
             )
             each.append(part)
         # they were counted for all together: the first block stands for the others

@@ -197,7 +197,9 @@ class FlatModel(ABC):
     def block(self, x: Vec, batch: Batch) -> Output:
         """The output for a block by one vmapped pass; raises where the model does not allow it."""
 
-        masks = () if batch.mask is None else (batch.mask,)
+        masks: tuple[Tensor, ...] = ()
+        if batch.mask is not None:
+            masks = (batch.mask,)
 
         # no tuple among the arguments: vmap goes through nested ones in Python, several times
         def one(x: Vec, share: Tensor, seed: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
