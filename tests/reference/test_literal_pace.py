@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from math import exp, inf, log
 
 import numpy as np
+import pytest
+import torch
 from test_literal_numpy import DIM, EXECUTORS, KINDS, SCHEDULE, Array, Problem, problem
 from test_literal_servers import assert_same, library
 
 from fedstep import zoo
+from fedstep.steps.pace import Pace
 
 AIM, C, NOISE = 0.3, 1e-4, 4 * np.finfo(np.float64).eps
 TAU, BETA = 0.1, 0.5
@@ -83,11 +86,31 @@ def cos(a: Array, b: Array) -> float:
     return float(a @ b / lengths) if lengths else 0.0
 
 
+class LiteralPace:
+    def __init__(self, dim: int) -> None:
+        self.M = np.zeros(dim)
+        self.a, self.gain = 0.0, 1.0
+        self.edge, self.full = 0.0, 0.0
+
+    def after(self, D: Array, overshoot: float, T: float) -> None:
+        first = not self.edge
+        if not first and cos(D, self.M) <= 0:
+            self.gain = 0.5
+        self.edge = T if first else self.edge**0.9 * T**0.1
+        if first or self.a == 0:
+            self.full = max(self.edge, self.full**0.98 * self.edge**0.02)
+        sharpened = max(0.0, log(self.full / self.edge) - 0.3)
+        evidence = cos(D, self.M) - max(0.0, overshoot) + sharpened
+        self.a = min(0.0, self.a + self.gain * evidence)
+        self.M = 0.9 * self.M + 0.1 * D
+
+
 def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
-    w, M, m, scale = np.zeros(DIM), np.zeros(DIM), np.zeros(DIM), np.ones(DIM)
-    T, a, gain, b, L = 0.0, 0.0, 1.0, 0.0, 0.0
+    w, m, scale = np.zeros(DIM), np.zeros(DIM), np.ones(DIM)
+    T, b, L = 0.0, 0.0, 0.0
+    pace = LiteralPace(DIM)
     for t, S in enumerate(SCHEDULE):
-        ends = [pace_client(p, w, i, T, exp(a), scale) for i in S]
+        ends = [pace_client(p, w, i, T, exp(pace.a), scale) for i in S]
         deltas = [end - w for end, _, _, _ in ends]
         D = sum(deltas) / len(S)
         measured = exp(np.mean([report for _, report, _, _ in ends]))
@@ -100,12 +123,9 @@ def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
         squares = sum(q for _, _, q, _ in ends) / len(S)
         squares = squares / np.mean(squares)
         scale = squares if t == 0 else 0.9 * scale + 0.1 * squares
-        if t > 0 and cos(D, M) <= 0:
-            gain = 0.5
         shares = [o for _, _, _, o in ends if o is not None]
         overshoot = float(np.mean(shares)) if shares else 0.0
-        a = min(0.0, a + gain * (cos(D, M) - max(0.0, overshoot)))
-        M = 0.9 * M + 0.1 * D
+        pace.after(D, overshoot, T)
         spread = np.mean([delta @ delta for delta in deltas]) / (D @ D)
         b = max(min(b + 0.5 * cos(D, m), log(min(4.0, max(1.0, spread)))), 0.0)
         length = min(np.linalg.norm(D), LONGEST * L or inf)
@@ -120,3 +140,21 @@ def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
 def test_fedpace_shares_a_step_and_a_scale_keeps_a_pace_and_goes_on(kind, executor):
     p = problem(kind)
     assert_same(library(p, zoo.fedpace(), executor), pace_rounds(p), 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_pace_after_any_rounds(seed):
+    rng = np.random.default_rng(seed)
+    literal, pace = LiteralPace(3), Pace()
+    state = pace.init(torch.zeros(3, dtype=torch.float64))
+    T, hurried = 1.0, 0
+    for _ in range(80):
+        D, overshoot = rng.standard_normal(3), 0.2 * rng.standard_normal()
+        T *= exp(0.2 * rng.standard_normal() - 0.05)
+        literal.after(D, overshoot, T)
+        state = pace.after(
+            *(torch.tensor(v, dtype=torch.float64) for v in (D, overshoot, T)), state
+        )
+        assert float(state["log"]) == pytest.approx(literal.a, abs=1e-9)
+        hurried += literal.a < 0 and log(literal.full / literal.edge) > 0.3
+    assert hurried

@@ -98,13 +98,14 @@ def test_a_gradient_that_is_not_finite_says_nothing():
 
 def test_overshoot_slows_the_pace_and_its_opposite_does_not_hurry_it():
     pace = Pace()
+    edge = torch.tensor(1.0)
     x = torch.ones(3)
-    begun = pace.after(x, torch.tensor(0.0), pace.init(x))
-    agreed = pace.after(x, torch.tensor(-1.0), begun)
+    begun = pace.after(x, torch.tensor(0.0), edge, pace.init(x))
+    agreed = pace.after(x, torch.tensor(-1.0), edge, begun)
     assert agreed["factor"] == 1
     # the rounds agree wholly, but the loss rises behind the clients: 1 - 1 = 0, then 1 - 1.5
-    assert pace.after(x, torch.tensor(1.0), begun)["factor"] == 1
-    slowed = pace.after(x, torch.tensor(1.5), begun)
+    assert pace.after(x, torch.tensor(1.0), edge, begun)["factor"] == 1
+    slowed = pace.after(x, torch.tensor(1.5), edge, begun)
     assert float(slowed["log"]) == pytest.approx(-0.5)
 
 

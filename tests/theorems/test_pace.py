@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import log
+from math import exp, log
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from fedstep.steps.common import CommonStep
 from fedstep.steps.pace import Pace
 
 KEPT = torch.tensor(0.0)  # the overshoot of clients that end where the loss is level
+EDGE = torch.tensor(1.0)  # a longest step that never changes
 
 
 def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor]:
@@ -45,7 +47,7 @@ def noisy_quadratic(rounds: int, curvature: float = 0.7) -> tuple[Tensor, Tensor
         noise = torch.randn(len(x), generator=g)
         delta = -state["factor"] * (curvature * x + noise)
         x = x + delta
-        state = pace.after(delta, KEPT, state)
+        state = pace.after(delta, KEPT, EDGE, state)
         paces.append(state["factor"])
         errors.append(x.square().mean())
     return torch.stack(paces), torch.stack(errors)
@@ -72,7 +74,7 @@ def test_without_noise_the_pace_stays_1_below_the_stability_limit():
     for _ in range(100):
         delta = -state["factor"] * curvature * x
         x = x + delta
-        state = pace.after(delta, KEPT, state)
+        state = pace.after(delta, KEPT, EDGE, state)
         assert state["factor"] == 1
 
 
@@ -84,9 +86,50 @@ def test_beyond_the_stability_limit_the_pace_falls_until_the_walk_converges():
     for _ in range(100):
         delta = -state["factor"] * curvature * x
         x = x + delta
-        state = pace.after(delta, KEPT, state)
+        state = pace.after(delta, KEPT, EDGE, state)
     assert state["factor"] * curvature < 2
     assert x.norm() < 0.1
+
+
+def paced(rounds: int, edge_of: Callable[[int, float], float]) -> list[float]:
+    """Paces of rounds whose deltas have a cosine of -0.1 with the mean of those before.
+
+    `edge_of` tells the T of a round from its number and the pace of the clients in it.
+    """
+    pace = Pace()
+    state = pace.init(torch.zeros(2))
+    paces = []
+    for t in range(rounds):
+        delta = torch.tensor([1.0, 0.0])
+        if t > 0:
+            ahead = state["mean"] / state["mean"].norm()
+            aside = torch.stack([-ahead[1], ahead[0]])
+            delta = -0.1 * ahead + 0.99**0.5 * aside
+        edge = torch.tensor(edge_of(t, float(state["factor"])))
+        state = pace.after(delta, KEPT, edge, state)
+        paces.append(float(state["factor"]))
+    return paces
+
+
+def test_where_curvature_does_not_change_rounds_that_disagree_slow_the_pace_without_end():
+    # a loses gain * 0.1 = 0.05 a round, from the second on
+    assert paced(41, lambda t, s: 1.0)[-1] == pytest.approx(exp(-0.05 * 40), rel=1e-4)
+
+
+def test_a_pace_that_leads_to_sharper_places_is_taken_back():
+    # where T falls as s does, a stands still at log(E / e) = slack + 0.1, so at s = exp(-0.4)
+    assert paced(400, lambda t, s: s)[-1] == pytest.approx(exp(-0.4), rel=0.01)
+
+
+def test_an_edge_that_was_lower_at_full_pace_says_nothing():
+    # T has doubled since: what it loses of that again is no sharpening
+    edges = [1.0] * 10 + [2.0] * 10 + [1.2] * 20
+    assert paced(40, lambda t, s: edges[t]) == paced(40, lambda t, s: 1.0)
+
+
+def test_rounds_that_measure_no_edge_leave_it_as_it_was():
+    edges = [0.0, 0.0, 1.0, 0.0, 1.0] * 8
+    assert paced(40, lambda t, s: edges[t]) == paced(40, lambda t, s: 1.0)
 
 
 # runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -89,8 +89,7 @@ class Fixed:
                 yield torch.tensor(indices)
 
 
-@dataclass(frozen=True)
-class BatchWalk:
+class BatchWalk(NamedTuple):
     """A client's batches of a round, laid end to end."""
 
     positions: Tensor  # among the client's own samples
@@ -193,12 +192,14 @@ class Plan:
         for n, start in zip(sizes, starts, strict=True):
             cut = cuts[n]
             draw.manual_seed(start)
-            if cut.passes == 1:
+            if cut.passes == 1 and cut.length == n:
+                walks.append(BatchWalk(torch.randperm(n, generator=draw), cut.sizes))
+            elif cut.passes == 1:
                 # a part of a pass costs what it is long, not what the client has
                 walks.append(BatchWalk(shuffled_prefix(n, cut.length, draw), cut.sizes))
-                continue
-            passes = [torch.randperm(n, generator=draw) for _ in range(cut.passes)]
-            walks.append(BatchWalk(_end_to_end(passes, cut.length), cut.sizes))
+            else:
+                passes = [torch.randperm(n, generator=draw) for _ in range(cut.passes)]
+                walks.append(BatchWalk(_end_to_end(passes, cut.length), cut.sizes))
         return walks
 
     def _cut_round(self, n: int) -> RoundCut:

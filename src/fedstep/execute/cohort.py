@@ -142,13 +142,14 @@ class Cohort(Local):
         # a probe wants gradients of the parameters, which have no coordinates in the span
         may_be_dual = self.dual and not probe and dual_form_fits(task)
         numbers_of_samples = sizes.tolist()
+        uniform = walk.uniform
         forms = []
         for rows in blocks:
             longest = max(numbers_of_samples[rows])
             if not may_be_dual or not dual_form_pays(task, longest):
                 longest = 0
             alone = walk
-            if not walk.uniform:
+            if not uniform:
                 alone = walk.part(rows)
             forms.append(JobForm(alone.largest, alone.smallest, longest))
         return forms

@@ -18,6 +18,9 @@ from pathlib import Path
 LOOK = 8 * 2**20
 # bytes of growth that are left alone: to give pages back and to take them again costs time
 LEAST = 16 * 2**20
+# bytes from which glibc maps every vector anew, however many of that length have come and gone
+MAPPED = 32 * 2**20
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
 STATM = Path("/proc/self/statm")
 
 
@@ -30,6 +33,8 @@ class Heap:
         self._limit = max(LEAST, vector_bytes)
         self._unseen = 0
         self._base: int | None = None
+        if vector_bytes >= MAPPED:
+            keep_large_vectors()
         if vector_bytes >= LOOK:
             trim()  # what was done before leaves holes, too
             self._base = resident_bytes()
@@ -66,9 +71,26 @@ def trim() -> None:
 
 
 @cache
+def keep_large_vectors() -> None:
+    """From now on a freed vector's place serves the next one, however large, where glibc is at work.
+
+    A vector in fresh pages costs five times as much as one in old pages: the system fills them with
+    zeros first. What piles up is given back by `Heap`.
+    """
+    set_option = _glibc("mallopt")
+    if set_option is not None:
+        set_option(M_MMAP_MAX, 0)
+        set_option(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def _malloc_trim() -> Callable[[int], int] | None:
-    """glibc's own; other C libraries have no such function, and other allocators no such holes."""
+    return _glibc("malloc_trim")
+
+
+@cache
+def _glibc(name: str) -> Callable[..., int] | None:
+    """A function of glibc; other C libraries have none of these, and other allocators no such holes."""
     try:
-        return getattr(ctypes.CDLL(None), "malloc_trim", None)
+        return getattr(ctypes.CDLL(None), name, None)
     except (OSError, TypeError):  # a system without libraries of this kind
         return None

@@ -75,7 +75,15 @@ class CommonStep(StepRule):
     pace: Pace = Pace()
     cadence: Cadence = Steeper()
     overshoot: Overshoot = Overshoot()
-    withheld = frozenset({"pace.log", "pace.gain", "pace.mean"})
+    withheld = frozenset(
+        {
+            "pace.log",
+            "pace.gain",
+            "pace.mean",
+            "pace.edge",
+            "pace.edge_at_full",
+        }
+    )
 
     def __post_init__(self) -> None:
         check_slots(self, pace=Pace, cadence=Cadence, overshoot=Overshoot)
@@ -217,6 +225,7 @@ class CommonStep(StepRule):
         pace = self.pace.after(
             agg.mean(agg.delta),
             self.overshoot.mean(part(message, "overshoot")),
+            common,
             part(shared, "pace"),
         )
         return join(common=common, reach=shared["reach"], pace=pace)
