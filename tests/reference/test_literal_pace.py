@@ -99,9 +99,11 @@ class LiteralPace:
         self.edge = T if first else self.edge**0.9 * T**0.1
         if first or self.a == 0:
             self.full = max(self.edge, self.full**0.98 * self.edge**0.02)
-        sharpened = max(0.0, log(self.full / self.edge) - 0.3)
-        evidence = cos(D, self.M) - max(0.0, overshoot) + sharpened
-        self.a = min(0.0, self.a + self.gain * evidence)
+        agreement = cos(D, self.M)
+        if agreement < 0:
+            sharpened = max(0.0, log(self.full / self.edge) - 0.3)
+            agreement = min(0.0, agreement + sharpened)
+        self.a = min(0.0, self.a + self.gain * (agreement - max(0.0, overshoot)))
         self.M = 0.9 * self.M + 0.1 * D
 
 
@@ -147,7 +149,7 @@ def test_the_pace_after_any_rounds(seed):
     rng = np.random.default_rng(seed)
     literal, pace = LiteralPace(3), Pace()
     state = pace.init(torch.zeros(3, dtype=torch.float64))
-    T, hurried = 1.0, 0
+    T, excused = 1.0, 0
     for _ in range(80):
         D, overshoot = rng.standard_normal(3), 0.2 * rng.standard_normal()
         T *= exp(0.2 * rng.standard_normal() - 0.05)
@@ -156,5 +158,5 @@ def test_the_pace_after_any_rounds(seed):
             *(torch.tensor(v, dtype=torch.float64) for v in (D, overshoot, T)), state
         )
         assert float(state["log"]) == pytest.approx(literal.a, abs=1e-9)
-        hurried += literal.a < 0 and log(literal.full / literal.edge) > 0.3
-    assert hurried
+        excused += literal.a < 0 and log(literal.full / literal.edge) > 0.3
+    assert excused

@@ -116,9 +116,21 @@ def test_where_curvature_does_not_change_rounds_that_disagree_slow_the_pace_with
     assert paced(41, lambda t, s: 1.0)[-1] == pytest.approx(exp(-0.05 * 40), rel=1e-4)
 
 
-def test_a_pace_that_leads_to_sharper_places_is_taken_back():
-    # where T falls as s does, a stands still at log(E / e) = slack + 0.1, so at s = exp(-0.4)
-    assert paced(400, lambda t, s: s)[-1] == pytest.approx(exp(-0.4), rel=0.01)
+def test_a_pace_that_leads_to_sharper_places_falls_no_further():
+    # where T is s itself, the mean of T falls behind it: s has passed exp(-slack) when that gets there
+    paces = paced(400, lambda t, s: s)
+    assert exp(-1.0) < paces[-1] < exp(-0.3)
+    assert paces[100:] == [paces[100]] * 300
+
+
+def test_a_fallen_edge_does_not_outvote_clients_that_go_too_far():
+    pace = Pace()
+    x = torch.ones(3)
+    state = pace.after(x, KEPT, torch.tensor(1.0), pace.init(x))
+    for t in range(10):
+        # T is a hundredth of what it was at full pace; rounds disagree, and ways end uphill
+        state = pace.after((-1) ** t * x, torch.tensor(1.0), torch.tensor(0.01), state)
+    assert state["factor"] < exp(-2)
 
 
 def test_an_edge_that_was_lower_at_full_pace_says_nothing():

@@ -17,7 +17,8 @@ FORGET = 0.02  # of the difference between the edge at full pace and the present
 class Pace:
     """The common factor s = exp(a) <= 1 of all client steps, from rounds, ways and edges.
 
-        h = cos(D_t, M_{t-1}) - max(0, o_t) + max(0, log(E / e_t) - slack);  a <- min(0, a + gain h)
+        h = c_t - max(0, o_t);  a <- min(0, a + gain h)
+        c_t = cos(D_t, M_{t-1}), or min(0, cos(D_t, M_{t-1}) + max(0, log(E / e_t) - slack)) below 0
         M_t = memory M_{t-1} + (1 - memory) D_t;  e_t = e_{t-1}^memory T_t^(1 - memory)
         E <- max(e_t, E^(1 - FORGET) e_t^FORGET) where s = 1, and stays where s < 1
 
@@ -29,9 +30,9 @@ class Pace:
 
     Steps near the edge keep a network where the loss is flat. A slower pace lets it sink into
     ever sharper places, where T falls as well, and rounds go on undoing each other at any pace: the
-    two would end the run. So a T that has fallen since the clients went at full pace speaks
-    against slowing down. Where curvature does not depend on the pace, log(E / e_t) is noise, and
-    `slack` is above it.
+    two would end the run. So where T has fallen since the clients went at full pace, rounds that
+    disagree are excused by as much; what o_t says still counts. Where curvature does not depend
+    on the pace, log(E / e_t) is noise, and `slack` is above it.
 
     The gain is 1 until rounds disagree for the first time, and `gain` from then on.
     """
@@ -82,8 +83,11 @@ class Pace:
             gain = torch.zeros_like(gain)
         edges = self._edges(longest, state)
         sharpened = _log_ratio(edges["edge_at_full"], edges["edge"]) - self.slack
+        # an excuse and no more: by itself a fallen T makes nobody faster
+        excused = (agreement + sharpened.clamp(min=0.0)).clamp(max=0.0)
+        agreement = torch.where(agreement < 0, excused, agreement)
         # clients that could have gone on say nothing of how noisy the others are
-        evidence = agreement - overshoot.clamp(min=0.0) + sharpened.clamp(min=0.0)
+        evidence = agreement - overshoot.clamp(min=0.0)
         log = (state["log"] + gain * evidence).clamp(max=0.0)
         return {
             "factor": log.exp(),

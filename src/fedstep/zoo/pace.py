@@ -29,7 +29,7 @@ def fedpace(
 
         clients: x <- x - s eta g / (sqrt(p) + tau);  eta <= T accepted by Armijo
         T <- geometric mean of the steps that the clients' curvatures allow;  p: the mean of g^2
-        s = exp(a);  a <- min(0, a + gain (cos(D_t, M_{t-1}) - max(0, o_t) + u_t))
+        s = exp(a);  a <- min(0, a + gain (c_t - max(0, o_t)))
         M_t = memory M_{t-1} + (1 - memory) D_t
         m_t = beta m_{t-1} + D_t;  x_{t+1} = x_t + exp(b) sqrt(1 - beta) m_t
         b <- clip(b + gain cos(D_t, m_{t-1}), 0, log min(most, mean |D_i|^2 / |D_t|^2))
@@ -37,10 +37,11 @@ def fedpace(
     The curvature is that of parabolas through accepted trials, 2 (1 - aim) steps of which reach T;
     one step in eight is tried, and those where the loss is steep. p is divided by its mean. o_t is
     the slope of the loss along the clients' ways, at their ends and on batches that had no part in
-    them, as a share of the slope at their beginnings; u_t is how far T has fallen since clients went
-    at full pace, in its logarithm and beyond 0.3 (`Pace`). A D_t that is more than three times as long as they
-    usually are counts as three times. A mean of the x_t, whose weights grow as t^average, is
-    evaluated and shipped. Nothing has a unit, so nothing has to be set. Twice the numbers of fedavg each way.
+    them, as a share of the slope at their beginnings; c_t is
+    the cosine of D_t and M_{t-1}, excused below 0 where T has fallen since clients went at full
+    pace (`Pace`). A D_t that is more than three times as long as they usually are counts as three
+    times. A mean of the x_t, whose weights grow as t^average, is evaluated and shipped. Nothing has
+    a unit, so nothing has to be set. Twice the numbers of fedavg each way.
     Paper: none; a composition of this library (docs/pace.md has what was tried and what failed).
     Special case: beta 0, most 1 and a very large tau: averaging at a common step.
     """
