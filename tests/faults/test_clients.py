@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.utils.data import Dataset
 from fedstep import InputError, fit
 from fedstep.execute import Cohort, Sequential
 from fedstep.run.identity import federation_digest
-from fedstep.spec import methods
+from fedstep.spec import build, methods
 from fedstep.study import work as module
 from fedstep.study.dealt import DealtTask
 from fedstep.study.plan import Job, Setting
@@ -83,7 +84,8 @@ def test_that_all_clients_were_rejected_is_said_once():
     assert sum("were rejected" in str(warning.message) for warning in told) == 1
 
 
-def test_a_run_does_not_go_on_over_changed_data(tmp_path, monkeypatch):
+def interrupted(home: Path) -> Job:
+    """A run of a study that has had one of its three rounds."""
     setting = Setting(
         "synthetic",
         "logistic(inputs=40, classes=10)",
@@ -98,7 +100,20 @@ def test_a_run_does_not_go_on_over_changed_data(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        work(job, tmp_path, None, stop)
+        work(job, home, None, stop)
+    return job
+
+
+def test_a_run_does_not_go_on_with_a_method_of_other_parts(tmp_path, monkeypatch):
+    # as an earlier version may have had it: its checkpoint lacks what the new parts remember
+    job = interrupted(tmp_path)
+    monkeypatch.setattr(module, "build", lambda text: build("fedavgm"))
+    with pytest.raises(InputError, match=r"another run \(not the same: algorithm\)"):
+        work(job, tmp_path, None)
+
+
+def test_a_run_does_not_go_on_over_changed_data(tmp_path, monkeypatch):
+    job = interrupted(tmp_path)
     dealt = module.dealt_task_of(job, None)
     federation = dealt.split.federation
     other = replace(federation, fields=(federation.fields[0] + 1, federation.fields[1]))

@@ -27,7 +27,7 @@ from fedstep.run.devices import placed
 from fedstep.run.driver import RunFolder, Series, opened
 from fedstep.run.files import write_sealed
 from fedstep.run.guarded import usually_guarded
-from fedstep.run.identity import fields_digest
+from fedstep.run.identity import fields_digest, text_of
 from fedstep.run.metrics import Metric, metrics_of
 from fedstep.run.profile import PROFILE_FILE, profile_of
 from fedstep.run.record import RoundReport
@@ -193,6 +193,8 @@ def _manifest(
     # the samples too: a run that goes on over changed data would be neither run
     identity = {
         "digest": run.digest,  # of setting, method and seed
+        # the parts that the method has today: another version may have made it of others
+        "algorithm": text_of(made.task.algorithm),
         "partition": split.digest,
         "data": data_digest,
         "test": fields_digest(made.test),
@@ -204,7 +206,6 @@ def _manifest(
         **asdict(run),
         "note": split.note,
         "cpu": cpu_kind(),
-        "algorithm": repr(made.task.algorithm),
         "parameters": made.task.model.dim,
         "clients": len(sizes),
         "samples": sum(sizes),
