@@ -75,15 +75,7 @@ class CommonStep(StepRule):
     pace: Pace = Pace()
     cadence: Cadence = Steeper()
     overshoot: Overshoot = Overshoot()
-    withheld = frozenset(
-        {
-            "pace.log",
-            "pace.gain",
-            "pace.mean",
-            "pace.edge",
-            "pace.edge_at_full",
-        }
-    )
+    withheld = frozenset(f"pace.{name}" for name in Pace.withheld)
 
     def __post_init__(self) -> None:
         check_slots(self, pace=Pace, cadence=Cadence, overshoot=Overshoot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -40,6 +41,8 @@ class Pace:
     gain: float = 0.5
     memory: float = 0.9
     slack: float = 0.3
+    # what clients need not know: all but the factor
+    withheld: ClassVar[frozenset[str]] = frozenset({"log", "gain", "mean", "edge", "edge_at_full"})
 
     def __post_init__(self) -> None:
         if not self.gain >= 0:
