@@ -13,6 +13,7 @@ from fedstep.analysis.client_spread import CLIENTS, read_client_scores
 from fedstep.cli import main
 from fedstep.data.partition import partitioner
 from fedstep.data.tasks import load
+from fedstep.run.files import write_sealed
 from fedstep.study.kept import folder_of
 from fedstep.study.study_file import read_study
 
@@ -86,6 +87,23 @@ def test_the_worst_tenth_is_that_of_the_kept_model(home, capsys):
         assert score["spread_accuracy"] == pytest.approx(float(values.std(correction=0)))
     first = [scores[job.digest]["worst_accuracy"] for job in jobs_of(home)[::2]]
     assert found["methods"][0]["worst"]["mean"] == pytest.approx(sum(first) / 2)
+
+
+def test_a_run_that_was_made_again_is_scored_again_and_the_others_are_not(home, capsys):
+    measured(home, capsys)
+    changed = jobs_of(home)[0]
+    # as another version would leave it: another model of the same settings
+    noted = json.loads((home / CLIENTS).read_text())
+    before = noted["runs"][changed.digest]["worst_accuracy"]
+    scores = {
+        **noted["runs"],
+        changed.digest: {**noted["runs"][changed.digest], "worst_accuracy": 2.0},
+    }
+    models = {**noted["models"], changed.digest: "of another model"}
+    write_sealed(home / CLIENTS, {"runs": scores, "models": models})
+    _, told = measured(home, capsys)
+    assert told.splitlines() == ["scoring the clients of FedSLS, seed 0"]
+    assert read_client_scores(home)[changed.digest]["worst_accuracy"] == before
 
 
 def test_runs_of_a_compact_file_have_no_model(home, capsys):

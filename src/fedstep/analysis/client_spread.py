@@ -12,7 +12,7 @@ from fedstep.analysis.results import LabelledRun, labelled_runs
 from fedstep.analysis.statistics import Spread
 from fedstep.run.client_scores import ClientSamples, client_values, spread_columns
 from fedstep.run.columns import MetricInfo, metric_infos
-from fedstep.run.files import read_sealed, write_sealed
+from fedstep.run.files import file_sha256, read_sealed, write_sealed
 from fedstep.run.folder import MODEL
 from fedstep.study.kept import finished, folder_of
 from fedstep.study.plan import Job
@@ -45,13 +45,29 @@ class MeasuredClients:
     without_model: int  # runs that are finished and whose models are not here
 
 
+@dataclass(frozen=True)
+class Noted:
+    """What was measured before, by the digest of the run."""
+
+    scores: dict[str, ClientScores]
+    models: dict[str, str]  # the hash of the model that was scored
+
+    @staticmethod
+    def read(home: Path) -> Noted:
+        path = home / CLIENTS
+        if not path.exists():
+            return Noted({}, {})
+        fields = read_sealed(path, ("runs",))
+        # an earlier version did not note them: those models are scored again if they are here
+        return Noted(fields["runs"], fields.get("models", {}))
+
+    def write(self, home: Path) -> None:
+        write_sealed(home / CLIENTS, {"runs": self.scores, "models": self.models})
+
+
 def read_client_scores(home: Path) -> dict[str, ClientScores]:
     """What was measured before, by the digest of the run."""
-    path = home / CLIENTS
-    if not path.exists():
-        return {}
-    scores: dict[str, ClientScores] = read_sealed(path, ("runs",))["runs"]
-    return scores
+    return Noted.read(home).scores
 
 
 def measure_clients(
@@ -63,23 +79,28 @@ def measure_clients(
 
     Each client is scored on its own training samples, those that seldom took part among them.
     """
-    scores = read_client_scores(home)
+    noted = Noted.read(home)
     runs = labelled_runs(home)
     without_model = 0
     for run in runs:
         job = run.job
-        if job.digest in scores or not run.stored.done:
+        if not run.stored.done:
             continue
         # a compact file holds the rows of a run and not its model
         if not finished(job, home):
-            without_model += 1
+            without_model += job.digest not in noted.scores
+            continue
+        model = file_sha256(folder_of(job, home) / MODEL)
+        # the digest names settings: another version may have made another model of them
+        if noted.models.get(job.digest) == model:
             continue
         tell(f"{run.label}, seed {job.seed}")
-        scores[job.digest] = _scores_of(job, home, data)
+        noted.scores[job.digest] = _scores_of(job, home, data)
+        noted.models[job.digest] = model
         # after every run: whoever interrupts it loses one
-        write_sealed(home / CLIENTS, {"runs": scores})
+        noted.write(home)
     return MeasuredClients(
-        methods=_by_method(runs, scores),
+        methods=_by_method(runs, noted.scores),
         metric=_metric_of(runs),
         without_model=without_model,
     )
