@@ -260,6 +260,13 @@ def test_what_no_honest_client_would_say_is_brought_back_into_its_bounds():
     assert counted["direction.squares"].tolist() == [4.0, 0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("wrong", [{"gain": -1.0}, {"memory": 1.0}, {"slack": -0.1}])
+def test_a_pace_out_of_range_is_one_line(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(InputError, match=rf"Pace\({name}={value}\): .*; (try|0)"):
+        Pace(**wrong)
+
+
 @pytest.mark.parametrize("beta", [-0.1, 1.0, 1.5])
 def test_a_momentum_out_of_range_is_one_line(beta):
     with pytest.raises(InputError, match=rf"HeavyBall\(beta={beta}\)"):
