@@ -7,7 +7,16 @@ from torch import nn
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch
 from fedstep.models.module import ModuleModel
-from fedstep.models.paper import char_lstm, cifar_cnn, leaf_lstm, lenet, logistic, mlp, resnet18
+from fedstep.models.paper import (
+    char_lstm,
+    cifar_cnn,
+    femnist_cnn,
+    leaf_lstm,
+    lenet,
+    logistic,
+    mlp,
+    resnet18,
+)
 
 # Biases are the +n of each term; a GroupNorm of n channels has 2 n parameters; the convolutions of ResNet have no bias.
 SIZES = [
@@ -33,6 +42,16 @@ SIZES = [
         + (84 * 10 + 10),
         62_006,
     ),
+    # conv 1 -> 6 and 6 -> 16 of 5x5; 16 * 4 * 4 = 256 -> 120 -> 84 -> 62
+    (
+        femnist_cnn(),
+        (6 * 25 + 6)
+        + (6 * 16 * 25 + 16)
+        + (256 * 120 + 120)
+        + (120 * 84 + 84)
+        + (84 * 62 + 62),
+        48_846,
+    ),
     # stem; 64: 4 convs; then per width w: w/2 -> w, 3 of w -> w, projection w/2 -> w, 5 norms; head
     (
         resnet18(10),
@@ -53,14 +72,23 @@ SIZES = [
         820_185,
     ),
 ]
-NAMES = ["logistic", "mlp", "cifar_cnn", "lenet", "resnet18", "char_lstm", "leaf_lstm"]
+NAMES = [
+    "logistic",
+    "mlp",
+    "cifar_cnn",
+    "lenet",
+    "femnist_cnn",
+    "resnet18",
+    "char_lstm",
+    "leaf_lstm",
+]
 
 
 def sample(name: str, n: int = 2) -> torch.Tensor:
     g = torch.Generator().manual_seed(0)
     if "lstm" in name:
         return torch.randint(81, (n, 80), generator=g).to(torch.uint8)
-    shape = (784,) if name in ("logistic", "mlp") else (3, 32, 32)
+    shape = (784,) if name in ("logistic", "mlp", "femnist_cnn") else (3, 32, 32)
     return torch.randn(n, *shape, generator=g)
 
 
@@ -96,7 +124,7 @@ def test_a_model_is_a_function_of_the_parameters_it_is_called_with(
     )
 
 
-@pytest.mark.parametrize("name", ["logistic", "mlp", "cifar_cnn", "char_lstm"])
+@pytest.mark.parametrize("name", ["logistic", "mlp", "cifar_cnn", "femnist_cnn", "char_lstm"])
 def test_a_block_of_clients_gives_what_each_gives_alone(name: str) -> None:
     model = ModuleModel(SIZES[NAMES.index(name)][0])
     x = torch.stack([model.init(), 0.9 * model.init()])

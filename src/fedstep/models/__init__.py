@@ -15,6 +15,7 @@ _HOMES = {
     "mlp": "paper",
     "cifar_cnn": "paper",
     "lenet": "paper",
+    "femnist_cnn": "paper",
     "resnet18": "paper",
     "char_lstm": "paper",
     "leaf_lstm": "paper",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fedstep.models.module import ModuleModel as ModuleModel
     from fedstep.models.paper import char_lstm as char_lstm
     from fedstep.models.paper import cifar_cnn as cifar_cnn
+    from fedstep.models.paper import femnist_cnn as femnist_cnn
     from fedstep.models.paper import leaf_lstm as leaf_lstm
     from fedstep.models.paper import lenet as lenet
     from fedstep.models.paper import logistic as logistic

@@ -74,20 +74,39 @@ def lenet(classes: int = 10) -> nn.Module:
     62,006 parameters for ten classes: a deep network of which two cores can train many.
     """
     _check_counts("lenet", classes=classes)
+    return nn.Sequential(*_lenet_layers(channels=3, side=32, classes=classes))
+
+
+def femnist_cnn(classes: int = 62) -> nn.Module:
+    """The same network for FEMNIST, whose images come as rows `[n, 784]`.
+
+    Two convolutions without padding, 28 -> 24 -> 12 -> 8 -> 4, so 16 * 4 * 4 = 256 numbers enter
+    the first fc: 48,846 parameters, as many as the softmax regression has.
+    """
+    _check_counts("femnist_cnn", classes=classes)
     return nn.Sequential(
-        nn.Conv2d(3, 6, 5),
+        nn.Unflatten(-1, (1, 28, 28)),
+        *_lenet_layers(channels=1, side=28, classes=classes),
+    )
+
+
+def _lenet_layers(channels: int, side: int, classes: int) -> list[nn.Module]:
+    # a convolution of 5x5 takes four pixels of the side, a pool the half of it
+    last_side = ((side - 4) // 2 - 4) // 2
+    return [
+        nn.Conv2d(channels, 6, 5),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(6, 16, 5),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(-3),
-        nn.Linear(16 * 5 * 5, 120),
+        nn.Linear(16 * last_side * last_side, 120),
         nn.ReLU(),
         nn.Linear(120, 84),
         nn.ReLU(),
         nn.Linear(84, classes),
-    )
+    ]
 
 
 def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:

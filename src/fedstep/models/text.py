@@ -17,6 +17,7 @@ MAKERS = (
     paper.mlp,
     paper.cifar_cnn,
     paper.lenet,
+    paper.femnist_cnn,
     paper.resnet18,
     paper.char_lstm,
     paper.leaf_lstm,
