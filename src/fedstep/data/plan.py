@@ -186,12 +186,17 @@ class Plan:
             ]
         # the same draws; what clients of one size have in common is found once
         cuts = {n: self._cut_round(n) for n in set(sizes)}
-        starts = keys([seed, round], clients, [Shuffled.purpose])
+        # a single sample has one order, whatever is drawn
+        drawing = [client for n, client in zip(sizes, clients, strict=True) if n > 1]
+        starts = iter(keys([seed, round], drawing, [Shuffled.purpose]))
         draw = torch.Generator()
         walks = []
-        for n, start in zip(sizes, starts, strict=True):
+        for n in sizes:
             cut = cuts[n]
-            draw.manual_seed(start)
+            if n < 2:
+                walks.append(BatchWalk(torch.zeros(cut.length, dtype=torch.int64), cut.sizes))
+                continue
+            draw.manual_seed(next(starts))
             if cut.passes == 1 and cut.length == n:
                 walks.append(BatchWalk(torch.randperm(n, generator=draw), cut.sizes))
             elif cut.passes == 1:
