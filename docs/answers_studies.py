@@ -18,7 +18,10 @@ from fedstep.report.style import colour_pair
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images" / "evidence"
-THEORY = ROOT / "benchmarks" / "results" / "theory-femnist.json"
+THEORY = {
+    "softmax regression": "theory-femnist.json",
+    "CNN": "theory-femnist-cnn.json",
+}  # by model: files of benchmarks/results
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 COLOUR_ORDER = (
     OURS,
@@ -32,6 +35,8 @@ COLOUR_ORDER = (
     "FATHOM",
     "FedAdam-SLS",
 )
+# their colours alone could not be told apart
+DASHES = {"Delta-SGD": "--", "FATHOM": "-.", "FedAdam-SLS": ":"}
 WINDOW = 10  # rounds that a point of the searches is the mean of
 DEEP = {"CIFAR-10": "LeNet", "CIFAR-100": "LeNet", "Shakespeare": "LSTM"}  # by the name of a task
 
@@ -54,23 +59,26 @@ def draw_cost() -> None:
     """Accuracy against everything that was computed, tuning first."""
     plt = pyplot()
     tables = [table for table in TABLES if whole_groups(table)]
-    fig, grid = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained")
+    fig, grid = plt.subplots(2, 3, figsize=(11.6, 6.4), layout="constrained")
     for axes, table in zip(grid.flat, tables, strict=False):
         for group in whole_groups(table):
-            _cost_curve(axes, group)
+            # those of all tasks: a panel of twenty methods could not be read
+            if method_name(group.label) in COLOUR_ORDER:
+                _cost_curve(axes, group)
         axes.set(title=table.name, xlabel="gradient equivalents / 1,000")
         axes.set(ylabel="test accuracy, %")
         _plain_ticks(axes)
         axes.grid(alpha=0.25)
-    # one legend for all panels, below them: curves end in every corner
     lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
-    fig.legend(
+    for axes in grid.flat[len(tables) :]:
+        axes.set_axis_off()
+    # one legend for all panels, in the place of a sixth
+    grid.flat[-1].legend(
         lines.values(),
         lines.keys(),
-        loc="outside lower center",
-        ncols=4,
+        loc="center",
         frameon=False,
-        fontsize=8.5,
+        fontsize=9.5,
     )
     save(fig, "cost")
 
@@ -84,9 +92,14 @@ def _plain_ticks(axes: Any) -> None:
     axes.minorticks_off()
 
 
+def method_name(label: str) -> str:
+    """A label without its steps."""
+    return label.split(",")[0]
+
+
 def colour_of(label: str) -> str:
     """One colour for a method on all tasks, whatever its steps are."""
-    name = label.split(",")[0]
+    name = method_name(label)
     place = COLOUR_ORDER.index(name) if name in COLOUR_ORDER else len(COLOUR_ORDER)
     return colour_pair(place)[0]
 
@@ -108,7 +121,7 @@ def _cost_curve(axes: Any, group: Group) -> None:
         [y for _, y in points],
         color=colour_of(group.label),
         linewidth=2.2 if is_ours else 1.2,
-        linestyle="--" if group.label in KNOWN else "-",
+        linestyle="--" if group.label in KNOWN else DASHES.get(group.label, "-"),
         zorder=3 if is_ours else 2,
         label=group.label,
     )
@@ -170,10 +183,10 @@ def armijo_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kappa_of() -> list[Row]:
+def kappa_of(file: str) -> list[Row]:
     """A line search and its kappa at the rounds that were looked into, with what it may be."""
     found = []
-    for record in json.loads(THEORY.read_text()):
+    for record in json.loads((ROOT / "benchmarks" / "results" / file).read_text()):
         needed = record["hypotheses"]["kappa"]["needed"]
         found.append(
             {
@@ -189,32 +202,41 @@ def kappa_of() -> list[Row]:
 def draw_kappa() -> None:
     """What the noise of batches is, and what the theory allows it to be."""
     plt = pyplot()
-    fig, axes = plt.subplots(figsize=(8.6, 3.2), layout="constrained")
-    for place, record in enumerate(kappa_of()):
-        colour = colour_pair(place)[0]
-        axes.plot(record["rounds"], record["kappa"], "o-", color=colour, label=record["spec"])
-        axes.axhline(
-            record["limit"], color=colour, linestyle=":", label=f"{record['spec']}: at most"
-        )
-    axes.set_yscale("log")
-    axes.set(xlabel="round", ylabel="kappa_f")
-    axes.grid(alpha=0.25)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8.5)
+    fig, grid = plt.subplots(1, 2, figsize=(8.6, 3.4), sharey=True, layout="constrained")
+    for axes, (model, file) in zip(grid, THEORY.items(), strict=True):
+        for place, record in enumerate(kappa_of(file)):
+            colour = colour_pair(place)[0]
+            axes.plot(record["rounds"], record["kappa"], "o-", color=colour, label=record["spec"])
+            axes.axhline(
+                record["limit"], color=colour, linestyle=":", label=f"{record['spec']}: at most"
+            )
+        axes.set_yscale("log")
+        axes.set(title=model, xlabel="round")
+        axes.grid(alpha=0.25)
+    grid[0].set(ylabel="kappa_f")
+    fig.legend(
+        *grid[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=8.5,
+    )
     save(fig, "kappa")
 
 
 def kappa_table() -> str:
     """The least and the largest that was seen."""
     lines = [
-        "| method | kappa_f, least | largest | may be at most | times too large |",
-        "|---" * 5 + "|",
+        "| model | method | kappa_f, least | largest | may be at most | times too large |",
+        "|---" * 6 + "|",
     ]
-    for record in kappa_of():
-        least = min(record["kappa"])
-        largest = max(record["kappa"])
-        limit = record["limit"]
-        lines.append(
-            f"| {record['spec']} | {least:.3g} | {largest:.3g} | {limit:.3g} | "
-            f"{least / limit:.1f} to {largest / limit:.1f} |"
-        )
+    for model, file in THEORY.items():
+        for record in kappa_of(file):
+            least = min(record["kappa"])
+            largest = max(record["kappa"])
+            limit = record["limit"]
+            lines.append(
+                f"| {model} | {record['spec']} | {least:.3g} | {largest:.3g} | {limit:.3g} | "
+                f"{least / limit:.1f} to {largest / limit:.1f} |"
+            )
     return "\n".join(lines) + "\n"
