@@ -110,6 +110,8 @@ def parts() -> dict[str, type]:
             for name, value in vars(module).items():
                 if _is_part(value, module.__name__):
                     named[name] = value
+    for part in list(named.values()):
+        named |= _own_kinds(part)
     return named
 
 
@@ -214,8 +216,8 @@ def _parts_of_parts() -> dict[type, dict[str, type]]:
     kinds: dict[type, dict[str, type]] = {}
     for name, part in sorted(parts().items()):
         if not issubclass(part, slots):
-            # the base class is the oldest ancestor but `ABC` and `object`
-            base = part.__mro__[-3]
+            # the oldest ancestor; a kind of which there is one has none but itself
+            base = [kind for kind in part.__mro__ if kind not in (ABC, object)][-1]
             kinds.setdefault(base, {})[name] = part
     return dict(sorted(kinds.items(), key=lambda item: item[0].__name__))
 
@@ -275,3 +277,14 @@ def _is_part(value: object, module: str) -> bool:
         return False
     public = value.__module__ == module and not value.__name__.startswith("_")
     return public and issubclass(value, ABC)
+
+
+def _own_kinds(part: type) -> dict[str, type]:
+    """What the fields of a part take and nothing else is: `Pace` of `CommonStep`."""
+    homes = tuple(f"{home.__name__}." for home in HOMES)
+    found = {}
+    for hint in hints(part).values():
+        for kind in (hint, *get_args(hint)):
+            if isinstance(kind, type) and is_dataclass(kind) and kind.__module__.startswith(homes):
+                found[kind.__name__] = kind
+    return found

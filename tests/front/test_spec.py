@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fedstep import InputError, authors, build, zoo
 from fedstep.server.readouts import Tail
 from fedstep.server.weighting import BySamples
 from fedstep.spec import methods
+from fedstep.steps.overshoot import Overshoot
+from fedstep.steps.pace import Pace
 from fedstep.steps.resets import Grow, Restart
 
 
@@ -22,6 +26,13 @@ def test_arguments_and_parts_arrive():
         start=3.0, reset=Grow(2.0, 10)
     )
     assert build("fedexpsls(max_server_step=inf)") == zoo.fedexpsls()
+
+
+def test_a_kind_of_which_there_is_one_has_a_name_too():
+    step = build("fedpace(step=CommonStep(pace=Pace(gain=0.1), overshoot=Overshoot(every=2)))")
+    assert step.local.step == replace(
+        build("fedpace").local.step, pace=Pace(gain=0.1), overshoot=Overshoot(every=2)
+    )
 
 
 def test_every_method_takes_a_readout_and_a_weighting():
