@@ -10,8 +10,9 @@ seed. Interrupted, it goes on by the same command; the runs stay in out/cadence.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -24,7 +25,6 @@ from machine import machine, write
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("femnist-pace", "cifar10-lenet", "shakespeare-small")
 OURS = "FedPace"
-ENDS = ("mean", "low", "high")  # of a difference
 ALWAYS = "a trial in every step"
 METHODS = "[[methods]]\n"
 SEARCHED = f"""{METHODS}label = "{ALWAYS}"
@@ -64,16 +64,24 @@ def row(name: str, ours: Group, always: Group) -> dict:
     by_label = {method.label: method for method in compared.methods}
     gap = by_label[OURS].difference
     assert gap is not None
+    # of one seed there is no interval
+    ends = ("mean",) if gap.pairs == 1 else ("mean", "low", "high")
     return {
         "study": name,
         "seeds": list(always.seeds),
         "accuracy": 100 * by_label[OURS].score.mean,
         "searched": 100 * by_label[ALWAYS].score.mean,
-        "difference": {key: 100 * value for key, value in asdict(gap).items() if key in ENDS},
+        "difference": {name: 100 * getattr(gap, name) for name in ends},
         # in gradient equivalents: a trial is a third of one
         "gradients": fmean(run.gradients[-1] for run in ours.runs),
         "gradients searched": fmean(run.gradients[-1] for run in always.runs),
     }
+
+
+def earlier(out: Path) -> dict:
+    """Rows of other studies, by name: they stay."""
+    path = out / "cadence.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def table(rows: list[dict]) -> str:
@@ -83,13 +91,20 @@ def table(rows: list[dict]) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for each in rows:
-        gap = each["difference"]
         lines.append(
             f"| {each['study']} | {len(each['seeds'])} | {each['accuracy']:.2f} | {each['searched']:.2f} | "
-            f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}] | "
+            f"{gap_text(each)} | "
             f"{each['gradients'] / each['gradients searched']:.2f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def gap_text(each: dict) -> str:
+    """The difference and its interval, where there is one."""
+    gap = each["difference"]
+    if "low" not in gap:
+        return f"{gap['mean']:+.2f}"
+    return f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]"
 
 
 def main() -> None:
@@ -100,13 +115,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     options = parser.parse_args()
     data = os.environ.get("FEDSTEP_DATA")
-    rows = []
+    rows = earlier(options.out)
     for name in options.studies:
         always = searched(name, options.seeds, options.homes / name, data and Path(data))
         ours = of_seeds(group_of(ROOT / "results" / name, OURS), options.seeds)
-        rows.append(row(name, ours, always))
+        rows[name] = row(name, ours, always)
     page = f"# cadence\n\nFinal accuracy in %. `python benchmarks/cadence.py`, {machine()['date']}.\n\n"
-    write(options.out / "cadence", {"rows": rows}, page + table(rows))
+    write(options.out / "cadence", rows, page + table(list(rows.values())))
 
 
 if __name__ == "__main__":
