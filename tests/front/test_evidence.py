@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from fedstep.run.identity import text_of
+from fedstep.spec import build
+from fedstep.study.work import WEIGHTING
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,6 +40,16 @@ def test_every_folder_of_results_that_the_page_names_is_there(docs):
             assert groups, part
             found = {group.label for group in groups}
             assert set(part.labels) <= found
+
+
+def test_the_runs_of_the_untouched_default_are_of_what_it_is_today(docs):
+    curves = importlib.import_module("evidence_curves")
+    for table in curves.TABLES:
+        (ours,) = (group for group in curves.whole_groups(table) if group.label == curves.OURS)
+        for spec in ours.specs:
+            today = build(spec["method"])
+            weighting = WEIGHTING[spec["setting"]["weighting"]]
+            assert spec["algorithm"] == text_of(replace(today, weighting=weighting)), table.name
 
 
 def test_the_answers_have_the_numbers_of_their_runs(docs):
