@@ -40,7 +40,7 @@ TABLES = (
         "FEMNIST",
         (
             Part("femnist-pace"),
-            Part("femnist-logreg", ("FedAvg", "FedAdam", "FedExP", "FedSLS", "FedExpSLS")),
+            Part("femnist-logreg", ("FedExP", "FedSLS", "FedExpSLS")),
         ),
         (25, 50, 100, 200, 500),
     ),
