@@ -40,7 +40,7 @@ TABLES = (
         "FEMNIST",
         (
             Part("femnist-pace"),
-            Part("femnist-logreg", ("FedExP", "FedSLS", "FedExpSLS")),
+            Part("femnist-logreg", ("FedSLS", "FedExpSLS")),
         ),
         (25, 50, 100, 200, 500),
     ),
