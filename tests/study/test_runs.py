@@ -434,6 +434,18 @@ def test_the_model_of_a_run_depends_on_its_seed_alone(tmp_path):
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
+@pytest.mark.parametrize("model", ["logistic(inputs=30, classes=10)", "lenet(classes=10)"])
+def test_a_model_that_does_not_fit_its_data_is_one_line(study, tmp_path, capsys, model):
+    from fedstep.cli import main
+
+    study.write_text(STUDY.replace("logistic(inputs=40, classes=10)", model))
+    assert main(["run", str(study), "--out", str(tmp_path / "out")]) == 2
+    message = capsys.readouterr().err.strip()
+    assert len(message.splitlines()) == 1
+    assert message.startswith(f"fedstep: {model} on synthetic: ")
+    assert message.endswith("the model and the samples do not fit")
+
+
 def test_the_papers_studies_are_listed_and_estimates_count_every_run(capsys):
     from fedstep.cli import main
     from fedstep.study.estimate import TRIALS, estimate

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedstep.algorithm import Server
+from fedstep.core.errors import InputError
 from fedstep.core.seeds import key
 from fedstep.data import tasks
 from fedstep.data.partition import partitioner
@@ -21,6 +22,7 @@ from fedstep.execute.choose import choose
 from fedstep.execute.processes import Processes
 from fedstep.execute.profiler import TimeProfiler
 from fedstep.execute.task import Task
+from fedstep.models.first_call import check_fit
 from fedstep.models.text import named_model
 from fedstep.run.cpu import cpu_kind
 from fedstep.run.devices import placed
@@ -59,6 +61,11 @@ def simulation(run: Job, data: Path | None) -> tuple[Simulation, tasks.Split]:
         split = tasks.set_aside(split, setting.set_aside, run.seed)
     # a key of its own: all methods of a seed start from the same model
     model = placed(named_model(setting.model, key(run.seed, "model")))
+    # torch would say so in the middle of a round, in a hundred lines
+    try:
+        check_fit(model, split.federation)
+    except InputError as error:
+        raise InputError(f"{setting.model} on {setting.data}: {error}") from None
     algorithm = build(run.method)
     if setting.weighting is not None:
         algorithm = replace(algorithm, weighting=WEIGHTING[setting.weighting])
