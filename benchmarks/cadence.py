@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import fmean
 
 from fedstep.analysis.compare import compare_groups
-from fedstep.analysis.results import Group, load_results
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import load_results
 from fedstep.study.study_file import parse_study
 from fedstep.study.whole import open_home, run_whole
 from machine import machine, write
@@ -49,12 +50,7 @@ def group_of(home: Path, label: str) -> Group:
 
 def of_seeds(group: Group, seeds: list[int]) -> Group:
     places = [place for place, seed in enumerate(group.seeds) if seed in seeds]
-    return replace(
-        group,
-        runs=tuple(group.runs[place] for place in places),
-        seeds=tuple(group.seeds[place] for place in places),
-        specs=tuple(group.specs[place] for place in places),
-    )
+    return group.of_places(places)
 
 
 def row(name: str, ours: Group, always: Group) -> dict:

@@ -12,7 +12,7 @@ from typing import Any
 from evidence_curves import KNOWN, OURS, TABLES, whole_groups
 
 from fedstep.analysis.curves import metric_column
-from fedstep.analysis.results import Group, primary_metric
+from fedstep.analysis.group import Group, primary_metric
 from fedstep.report.figures import pyplot
 from fedstep.report.style import colour_pair
 

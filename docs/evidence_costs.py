@@ -19,7 +19,7 @@ from evidence_curves import (
 
 from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
-from fedstep.analysis.results import Group
+from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 

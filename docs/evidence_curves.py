@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedstep.analysis.curves import metric_column
-from fedstep.analysis.results import Group, load_results, primary_metric
+from fedstep.analysis.group import Group, primary_metric
+from fedstep.analysis.results import load_results
 from fedstep.analysis.statistics import Spread
 from fedstep.run.history import Run
 
@@ -76,12 +77,7 @@ def whole_groups(table: Table) -> list[Group]:
 
 def _whole(group: Group, rounds: int) -> Group:
     places = [place for place, run in enumerate(group.runs) if run.rounds[-1] >= rounds]
-    return replace(
-        group,
-        runs=tuple(group.runs[place] for place in places),
-        seeds=tuple(group.seeds[place] for place in places),
-        specs=tuple(group.specs[place] for place in places),
-    )
+    return group.of_places(places)
 
 
 def value_at(run: Run, column: Sequence[float], at: int) -> float:

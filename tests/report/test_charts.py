@@ -17,7 +17,8 @@ import torch
 import fedstep
 from fedstep.analysis.compare import compare
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.results import Group, load_results
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import load_results
 from fedstep.report import panels
 from fedstep.report.axis import Axis
 from fedstep.report.chart import Chart, Series

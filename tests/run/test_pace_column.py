@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 import fedstep
-from fedstep.analysis.results import Group, load_results
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import load_results
 from fedstep.report.panels import step_charts
 from fedstep.run.record import RoundReport
 from fedstep.watch.progress_table import progress_section

@@ -11,7 +11,8 @@ import pytest
 from fedstep.analysis.compare import compare, near
 from fedstep.analysis.curves import mean_band, metric_column
 from fedstep.analysis.export import tidy
-from fedstep.analysis.results import load_results, primary_metric
+from fedstep.analysis.group import primary_metric
+from fedstep.analysis.results import load_results
 from fedstep.core.errors import InputError
 from fedstep.report.verdict import verdict
 from fedstep.run.columns import ACCURACY, MetricInfo

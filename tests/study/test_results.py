@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 
 import homes
 import pytest
@@ -146,3 +147,13 @@ def test_results_are_read_compared_and_shown_without_torch(tmp_path):
     code = f"import sys, fedstep.cli\n{calls}\nassert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_method_cut_to_some_of_its_seeds_keeps_what_belongs_to_them(tmp_path):
+    homes.make(tmp_path, rounds=20)
+    group = replace(load_results(tmp_path).groups[0], unfinished=(1, 3))
+    cut = group.of_places([0, 3])
+    assert cut.seeds == (0, 3)
+    assert cut.unfinished == (3,)
+    assert cut.runs == (group.runs[0], group.runs[3])
+    assert [spec["seed"] for spec in cut.specs] == [0, 3]

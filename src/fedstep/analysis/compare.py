@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
-from fedstep.analysis.results import Group, Results, primary_metric
+from fedstep.analysis.group import Group, primary_metric
+from fedstep.analysis.results import Results
 from fedstep.analysis.statistics import Difference, Spread, difference
 from fedstep.analysis.summary import MethodSummary, best, by_seed, summarise
 from fedstep.core.errors import InputError, unknown

@@ -9,7 +9,7 @@ from math import isnan, nan
 from statistics import median
 from typing import TypeAlias, TypeVar
 
-from fedstep.analysis.results import Group
+from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Spread
 from fedstep.run.columns import LAST, MetricInfo
 from fedstep.run.history import Run

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedstep.analysis.csv_text import csv_text
-from fedstep.analysis.results import Group, Results
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import Results
 from fedstep.core.errors import InputError
 from fedstep.run.files import write_bytes, write_text
 from fedstep.run.history import Run

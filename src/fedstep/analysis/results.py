@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedstep.analysis.group import Group
 from fedstep.core.errors import InputError
-from fedstep.run.columns import ACCURACY, MetricInfo, metric_infos
+from fedstep.run.columns import metric_infos
 from fedstep.run.folder import SPEC, StoredRun, read_run
 from fedstep.run.history import Run
 from fedstep.run.listed import read_listed
@@ -19,34 +20,6 @@ from fedstep.study.kept import KeptRuns
 from fedstep.study.plan import Job, Method, Setting, Study
 from fedstep.study.study_file import parse_study
 from fedstep.study.typed import typed
-
-
-@dataclass(frozen=True)
-class Group:
-    """A method's runs in the order of their seeds; a seed that has not begun is left out."""
-
-    label: str
-    runs: tuple[Run, ...]  # one for every seed
-    choice: Choice  # what tuning chose; the spec itself where nothing was tuned
-    published: Mapping[str, Sequence[float]]  # numbers of a paper, as the study's file has them
-    seeds: tuple[int, ...]
-    unfinished: tuple[int, ...]  # seeds whose runs are used up to where they stopped
-    specs: tuple[Mapping[str, Any], ...]  # spec.json of every run
-    varied: Mapping[str, float] = field(default_factory=dict)  # as the study's file has it
-    family: str = ""  # the method that is varied
-
-    @staticmethod
-    def alone(run: Run) -> Group:
-        """A run as a method with one seed, without a study and without tuning."""
-        return Group(
-            label=run.name,
-            runs=(run,),
-            choice=Choice(run.name, run.name, 0, {}),
-            published={},
-            seeds=(0,),
-            unfinished=(),
-            specs=({},),
-        )
 
 
 @dataclass(frozen=True)
@@ -72,17 +45,6 @@ class LabelledRun:
     label: str
     job: Job
     stored: StoredRun
-
-
-def primary_metric(groups: Sequence[Group]) -> MetricInfo:
-    """What is compared and drawn: the metric that the first run which measured anything names
-    first.
-    """
-    for group in groups:
-        for run in group.runs:
-            if run.metrics:
-                return run.metrics[0]
-    return ACCURACY
 
 
 def load_results(home: Path) -> Results:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf, nan
 from statistics import median
 
-from fedstep.analysis.results import Group
+from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.run.columns import HELDOUT, LAST, MetricInfo
 from fedstep.run.history import Run

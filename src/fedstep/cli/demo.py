@@ -95,7 +95,7 @@ def _task_line(task: Problem) -> str:
 
 def _comparison(fits: list[Fit], rounds: int) -> Comparison:
     from fedstep.analysis.compare import common_target, compare_groups
-    from fedstep.analysis.results import Group
+    from fedstep.analysis.group import Group
 
     # one seed: every method is a group of one run
     runs = [fit.run for fit in fits]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedstep.analysis.results import Results, primary_metric
+from fedstep.analysis.group import primary_metric
+from fedstep.analysis.results import Results
 from fedstep.core.errors import InputError
 from fedstep.report import panels
 from fedstep.report.chart import Chart, Series

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from fedstep.analysis import curves
 from fedstep.analysis.curves import Column, Curve
-from fedstep.analysis.results import Group, primary_metric
+from fedstep.analysis.group import Group, primary_metric
 from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label
 from fedstep.report.style import line_style

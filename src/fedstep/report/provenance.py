@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedstep.analysis.results import Group, Results, primary_metric
+from fedstep.analysis.group import Group, primary_metric
+from fedstep.analysis.results import Results
 from fedstep.report.metric_text import metric_value, with_unit
 from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
 from fedstep.report.style import LineStyle, line_style

@@ -10,7 +10,8 @@ from typing import Any
 
 from fedstep.analysis.compare import Comparison, compare, compare_groups
 from fedstep.analysis.grid import Grid
-from fedstep.analysis.results import Group, Results
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import Results
 from fedstep.report import panels
 from fedstep.report.chart import Chart
 from fedstep.report.page import (

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from fedstep.analysis.results import Group, Results, is_single_run
+from fedstep.analysis.group import Group
+from fedstep.analysis.results import Results, is_single_run
 from fedstep.report.page import Cell, PageTable, Section, TableRow
 from fedstep.report.style import line_style
 from fedstep.run.claim import is_held
