@@ -12,6 +12,7 @@ from visits import PHONE, WIDE
 from fedstep.cli import main
 from fedstep.leaderboard.page import board_page
 from fedstep.leaderboard.read import read_board
+from fedstep.leaderboard.standings import entry_standings
 from fedstep.report.render import render
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -114,6 +115,23 @@ def test_of_many_lines_all_or_none_are_shown_at_a_click(visit, tmp_path):
     assert chart.locator("g.series.hidden").count() == 9
     opened.page.get_by_role("button", name="all").click()
     assert chart.locator("g.series.hidden").count() == 0
+
+
+def test_of_very_many_lines_those_of_the_best_places_are_shown_first(visit, tmp_path):
+    for number in range(12):
+        # the higher the number, the later it arrives
+        entry = replace(boards.SEARCH, name=f"m{number:02}", title=f"m{number:02}")
+        boards.write(tmp_path, boards.outcome(entry, 0.9 - 0.04 * number))
+    assert main(["leaderboard", "page", "--home", str(tmp_path)]) == 0
+    opened = visit((tmp_path / "index.html").as_uri())
+    standings = entry_standings(read_board(tmp_path))
+    last = {row.name for row in standings[-2:]}
+    chart = opened.page.locator("#hills figure:nth-child(1)")
+    hidden = chart.locator("g.series.hidden").evaluate_all("all => all.map(g => g.dataset.name)")
+    assert set(hidden) == last
+    assert not opened.page.get_by_label(standings[-1].name).is_checked()
+    opened.page.get_by_label(standings[-1].name).check()
+    assert chart.locator("g.series.hidden").count() == 1
 
 
 def test_a_page_without_results_says_how_to_make_one(visit, tmp_path):

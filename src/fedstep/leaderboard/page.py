@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import inf, isfinite, isnan
 
 from fedstep.leaderboard.provenance import made_by, provenance_name
@@ -30,6 +31,7 @@ from fedstep.report.page import (
 from fedstep.report.style import LineStyle, line_style
 
 TARGET = "target"
+SHOWN = 10  # entries whose lines are drawn at once; with more nobody can follow one
 LAST = 1e300  # the order of what was never reached: behind all numbers, also in JavaScript
 RULES = (
     "A track is a task with a target and a budget of rounds. What an entry spends is the rounds of "
@@ -37,7 +39,8 @@ RULES = (
     "over a window of evaluations and over all seeds is there. Grid points are compared on clients "
     "that are set aside, never on test samples; seeds are drawn from the hash of track and entry. "
     "A forward pass alone is a third of a gradient. Every number leads to the command and the hash "
-    "that made it."
+    f"that made it. Charts open with the {SHOWN} entries of the best mean place; a click on a name "
+    "shows another."
 )
 
 
@@ -49,7 +52,7 @@ def board_page(board: Board) -> Page:
     return Page(
         title="The fedstep leaderboard",
         summary=_summary(board),
-        legend=_legend(styles),
+        legend=_legend(board, styles),
         texts=(RULES,),
         warning=" ".join(board.warnings),
         sections=tuple(section for section in sections if section is not None),
@@ -67,11 +70,16 @@ def _styles(board: Board) -> Mapping[str, LineStyle]:
     return {name: line_style(index) for index, name in enumerate([*sorted(names), TARGET])}
 
 
-def _legend(styles: Mapping[str, LineStyle]) -> tuple[LegendKey, ...]:
+def _legend(board: Board, styles: Mapping[str, LineStyle]) -> tuple[LegendKey, ...]:
     # the target alone is no legend
     if len(styles) < 2:
         return ()
-    return legend_of(list(styles))
+    leaders = [row.name for row in entry_standings(board)[:SHOWN]]
+    keys = []
+    for key in legend_of(list(styles)):
+        shown = key.name in leaders or key.name == TARGET
+        keys.append(replace(key, shown=shown))
+    return tuple(keys)
 
 
 def _summary(board: Board) -> str:

@@ -55,6 +55,7 @@ class LegendKey:
 
     name: str
     style: LineStyle
+    shown: bool = True  # when the page is opened; a click shows what is not
 
 
 @dataclass(frozen=True)

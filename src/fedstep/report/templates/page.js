@@ -10,6 +10,12 @@ function showSeries() {
   }
 }
 
+// By the attribute: a browser that opens the page again may have kept what was clicked before.
+for (const box of document.querySelectorAll("[data-series]:not([checked])")) {
+  hidden.add(box.dataset.series);
+}
+showSeries();
+
 document.addEventListener("change", (event) => {
   const name = event.target.dataset.series;
   if (name === undefined) return;
