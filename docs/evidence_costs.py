@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import median
 
 from evidence_curves import (
     KNOWN,
@@ -22,6 +23,7 @@ from fedstep.analysis.compare import compare_groups
 from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
+from fedstep.run.history import Run
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ def cost_table(table: Table) -> str:
     lines = [
         f"| method | final | difference to {found.rival.label} [95 %] | rounds to {target:.1f} % | "
         "with tuning | gradients / 1,000 | with tuning | MB | with tuning | held-out clients | "
-        "worst tenth |",
-        "|---" * 11 + "|",
+        "worst tenth | training loss | rounds to that of the rival |",
+        "|---" * 13 + "|",
     ]
     lines += [cost_line(method, found, table) for method in found.methods]
     # on CIFAR and Shakespeare nobody is held out, and of some tasks no client was scored
@@ -103,8 +105,25 @@ def cost_line(method: MethodSummary, found: Standing, table: Table) -> str:
         *cost_cells(group, reach.megabytes, tuning * megabytes_a_round),
         spread_text(in_percent(method.heldout)),
         spread_text(in_percent(worst_tenth(group, table))),
+        spread_text(method.train_loss, 3),
+        loss_reach_text(group, found.rival.train_loss.mean),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def loss_reach_text(group: Group, target: float) -> str:
+    """The first evaluated round with the training loss that the rival has in its end, median over seeds."""
+    # on CIFAR and Shakespeare the loss over all clients was not evaluated
+    if math.isnan(target):
+        return ""
+    reached = median(first_round_below(run, target) for run in group.runs)
+    return "never" if math.isinf(reached) else f"{reached:.0f}"
+
+
+def first_round_below(run: Run, target: float) -> float:
+    """Infinite where a run never gets there."""
+    losses = zip(run.rounds, run.column("train_loss"), strict=True)
+    return next((float(number) for number, loss in losses if loss <= target), math.inf)
 
 
 def cost_cells(group: Group, cost: float, tuning: float) -> tuple[str, str]:
