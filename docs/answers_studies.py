@@ -38,7 +38,13 @@ COLOUR_ORDER = (
 # their colours alone could not be told apart
 DASHES = {"Delta-SGD": "--", "FATHOM": "-.", "FedAdam-SLS": ":"}
 WINDOW = 10  # rounds that a point of the searches is the mean of
-DEEP = {"CIFAR-10": "LeNet", "CIFAR-100": "LeNet", "Shakespeare": "LSTM"}  # by the name of a task
+# networks, by the name of their task
+DEEP = {
+    "FEMNIST, CNN": "CNN, FEMNIST",
+    "CIFAR-10": "LeNet, CIFAR-10",
+    "CIFAR-100": "LeNet, CIFAR-100",
+    "Shakespeare": "LSTM, Shakespeare",
+}
 
 Row = dict[str, Any]
 
@@ -135,7 +141,7 @@ def search_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
             continue
         for group in whole_groups(table):
             if any(sum(run.column("trials")) for run in group.runs):
-                name = f"{group.label}: {DEEP[table.name]}, {table.name}"
+                name = f"{group.label}: {DEEP[table.name]}"
                 curves[name] = mean_curve(group, lambda run: run.column("trials"))
     for method, label in (("fedpace", OURS), ("fedsls", "FedSLS")):
         found = [r["trials"] for r in rows if (r["question"], r["method"]) == ("deep", method)]
