@@ -193,10 +193,12 @@ def table(
     attacks: dict[str, Attack],
     guards: tuple[str, ...],
     scores: dict[Cell, float],
-) -> None:
+) -> str:
     """Seeds one behind the other; the last column is the most that an attack has cost a seed."""
-    print("| method | guard |", " | ".join(attacks), "| worst, mean |")
-    print("|---|---|" + "---:|" * (len(attacks) + 1))
+    lines = [
+        f"| method | guard | {' | '.join(attacks)} | worst, mean |",
+        "|---|---|" + "---:|" * (len(attacks) + 1),
+    ]
     for method in methods:
         for guard in guards:
             each = {}
@@ -205,7 +207,8 @@ def table(
             if not any(score is not None for values in each.values() for score in values):
                 continue  # nothing of the row was run
             shown = [", ".join(map(_shown, values)) for values in each.values()]
-            print(f"| `{method}` | {guard} |", " | ".join(shown), "|", _cost(each), "|")
+            lines.append(f"| `{method}` | {guard} | {' | '.join(shown)} | {_cost(each)} |")
+    return "\n".join(lines)
 
 
 def _shown(score: float | None) -> str:
@@ -246,7 +249,7 @@ def main() -> None:
         with RESULTS.open("a") as file:
             file.write(json.dumps({**asdict(cell), "accuracy": score}) + "\n")
     for methods, attacks, guards in TABLES:
-        table(methods, attacks, guards, scores)
+        print(table(methods, attacks, guards, scores))
         print()
 
 

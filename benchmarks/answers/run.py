@@ -3,8 +3,8 @@
 python benchmarks/answers/run.py                     all of them; about half an hour of one core
 python benchmarks/answers/run.py scale sensitivity   some
 
-Every run is kept in benchmarks/results/answers.jsonl and never made twice; `python docs/answers.py`
-draws the figures of docs/evidence.md and writes their tables from that file alone. FedAvg and FedAdam
+Every run is kept in benchmarks/results/answers.jsonl and never made twice; `python docs/numbers
+--figures` draws the figures of docs/evidence.md and writes their tables from that file alone. FedAvg and FedAdam
 are tuned on test samples of seed 0, which favours them. A score is the mean of the last three rounds.
 """
 

@@ -35,11 +35,16 @@ STEPS = tuple(10 ** (k / 2) for k in range(-6, 5))  # 0.001 to 100
 SERVER_STEPS = (0.00316, 0.01, 0.0316, 0.1)
 
 
+class NotRun(LookupError):
+    """A run is not among the results, and nothing is to be run now."""
+
+
 class Results:
     """What has been run, by problem, method and seed; `seeds` of them are compared."""
 
-    def __init__(self, seeds: int) -> None:
+    def __init__(self, seeds: int, may_run: bool = True) -> None:
         self.seeds = seeds
+        self.may_run = may_run
         self.rows: dict[tuple[str, str, int], dict[str, float]] = {}
         if STORE.exists():
             for line in STORE.read_text().splitlines():
@@ -50,6 +55,8 @@ class Results:
         """The mean of the last three rounds; a run that broke is as bad as can be."""
         key = problem.name, method, seed
         if key not in self.rows:
+            if not self.may_run:
+                raise NotRun(f"{problem.name}: {method}, seed {seed}")
             self.rows[key] = measured(problem, method, seed)
             with STORE.open("a") as store:
                 store.write(json.dumps(self.rows[key]) + "\n")
@@ -126,26 +133,36 @@ def fedadam(step: float, server_step: float) -> str:
     return f"fedadam(step={step:.4g}, server_step={server_step}, tau=0.001)"
 
 
-def table(results: Results, methods: list[str], problems: list[Problem]) -> str:
-    """Markdown; a star where a method is more than a point below FedAvg, a cross for FedAdam."""
-    lines = [
+def table_head(methods: list[str]) -> list[str]:
+    """The first two lines of a table in Markdown."""
+    return [
         "| problem | FedAvg, best of 11 | FedAdam, best of 12 | " + " | ".join(methods) + " |",
         "|---" * (3 + len(methods)) + "|",
     ]
+
+
+def table_line(results: Results, methods: list[str], problem: Problem) -> str:
+    """A star where a method is more than a point below FedAvg, a cross for FedAdam."""
+    step, fedavg_score = best_fedavg(results, problem)
+    _, fedadam_score = best_fedadam(results, problem, step)
+    cells = [
+        problem.name,
+        f"{100 * fedavg_score:.1f} (step {step:.3g})",
+        f"{100 * fedadam_score:.1f}",
+    ]
+    for method in methods:
+        score = results.mean(problem, method)
+        star = " *" if score < fedavg_score - 0.01 else ""
+        cross = " †" if score < fedadam_score - 0.03 else ""
+        cells.append(f"{100 * score:.1f}{star}{cross}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(results: Results, methods: list[str], problems: list[Problem]) -> str:
+    """Problem by problem; each is said as soon as it is known."""
+    lines = table_head(methods)
     for problem in problems:
-        step, fedavg_score = best_fedavg(results, problem)
-        _, fedadam_score = best_fedadam(results, problem, step)
-        cells = [
-            problem.name,
-            f"{100 * fedavg_score:.1f} (step {step:.3g})",
-            f"{100 * fedadam_score:.1f}",
-        ]
-        for method in methods:
-            score = results.mean(problem, method)
-            star = " *" if score < fedavg_score - 0.01 else ""
-            cross = " †" if score < fedadam_score - 0.03 else ""
-            cells.append(f"{100 * score:.1f}{star}{cross}")
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(table_line(results, methods, problem))
         print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"
 

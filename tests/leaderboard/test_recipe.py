@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from pathlib import Path
@@ -60,12 +59,9 @@ def test_the_recipe_works_on_the_real_track(tmp_path, monkeypatch, capsys):
     assert "the same bits" in capsys.readouterr().out
 
 
-def test_the_standings_of_the_page_are_those_of_the_committed_results(monkeypatch):
+def test_no_committed_result_is_left_out():
     board = read_board(ROOT / "results" / "leaderboard")
     assert board.warnings == ()
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    standings = importlib.import_module("standings")
-    assert standings.made() == PAGE
 
 
 @pytest.mark.slow

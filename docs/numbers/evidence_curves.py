@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.results import load_results
 from fedstep.analysis.statistics import Spread
 from fedstep.run.history import Run
+from pages import RESULTS
 
-ROOT = Path(__file__).resolve().parents[1]
 OURS = "FedPace"
 # Steps that somebody found before, by grids that are not among the committed results.
 KNOWN = ("FedAvg, step 0.1", "FedAdam, steps 0.1 and 0.01", "FedAvg, step 3")
@@ -52,15 +52,17 @@ TABLES = (
 )
 
 
+@cache
 def groups_of(part: Part) -> list[Group]:
     """The methods of a folder that are asked for; none where there is no folder yet."""
-    home = ROOT / "results" / part.folder
+    home = RESULTS / part.folder
     if not home.exists():
         return []
     groups = load_results(home).groups
     return [group for group in groups if not part.labels or group.label in part.labels]
 
 
+@cache
 def whole_groups(table: Table) -> list[Group]:
     """The methods of a task with the runs that reached the last round."""
     groups: list[Group] = []

@@ -1,31 +1,27 @@
 """The figures of docs/evidence.md, and the tables below them, from committed results alone.
 
-    python docs/answers.py
-
 They are made of benchmarks/results/answers.jsonl (`python benchmarks/answers/run.py`) and of the
-studies under results/. A test makes the tables anew and compares.
+studies under results/.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache, partial
 from statistics import fmean
 from typing import Any
 
 from answers_studies import armijo_table, draw_armijo, draw_cost, draw_kappa, kappa_table, save
-from evidence import PAGE, placed
 from evidence_curves import in_percent, spread_text
-
 from fedstep.analysis.statistics import Spread
 from fedstep.report.figures import pyplot
 from fedstep.report.style import colour_pair
+from pages import MEASURED
 
-ROOT = Path(__file__).resolve().parents[1]
-STORE = ROOT / "benchmarks" / "results" / "answers.jsonl"
+STORE = MEASURED / "answers.jsonl"
 SEEDS = 3
 MARKS = "osD^v*PX<"
 
@@ -41,6 +37,7 @@ class Line:
     spreads: Sequence[Spread]
 
 
+@cache
 def read_rows() -> list[Row]:
     """Every run of benchmarks/answers."""
     return [json.loads(line) for line in STORE.read_text().splitlines()]
@@ -231,8 +228,9 @@ SWEEPS = {
 }
 
 
-def draw_all(rows: Sequence[Row]) -> None:
+def draw_all() -> None:
     """Every figure."""
+    rows = read_rows()
     for question, label in SWEEPS.items():
         save_lines(question.replace(" ", "-"), sweep_lines(rows, question), label)
     save_lines(
@@ -246,17 +244,16 @@ def draw_all(rows: Sequence[Row]) -> None:
     draw_kappa()
 
 
-def made(text: str, rows: Sequence[Row]) -> str:
-    """The page with the tables of the answers as they are."""
+def answer_blocks() -> Iterator[tuple[str, Callable[[], str]]]:
+    """The tables by their names on the page."""
     for question in SWEEPS:
-        text = placed(text, question, line_table(question, sweep_lines(rows, question)))
-    text = placed(text, "sensitivity", line_table("setting, times", sensitivity_lines(rows)))
-    text = placed(text, "start", start_table(rows))
-    text = placed(text, "armijo", armijo_table(rows))
-    return placed(text, "kappa", kappa_table())
+        yield question, partial(sweep_table, question)
+    yield "sensitivity", lambda: line_table("setting, times", sensitivity_lines(read_rows()))
+    yield "start", lambda: start_table(read_rows())
+    yield "armijo", lambda: armijo_table(read_rows())
+    yield "kappa", kappa_table
 
 
-if __name__ == "__main__":
-    every_row = read_rows()
-    draw_all(every_row)
-    PAGE.write_text(made(PAGE.read_text(), every_row))
+def sweep_table(question: str) -> str:
+    """A question that was asked at several places."""
+    return line_table(question, sweep_lines(read_rows(), question))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from evidence_curves import KNOWN, OURS, TABLES, whole_groups
-
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.report.figures import pyplot
 from fedstep.report.style import colour_pair
+from pages import MEASURED, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images" / "evidence"
 THEORY = {
     "softmax regression": "theory-femnist.json",
@@ -192,7 +190,7 @@ def armijo_table(rows: Sequence[Row]) -> str:
 def kappa_of(file: str) -> list[Row]:
     """A line search and its kappa at the rounds that were looked into, with what it may be."""
     found = []
-    for record in json.loads((ROOT / "benchmarks" / "results" / file).read_text()):
+    for record in json.loads((MEASURED / file).read_text()):
         needed = record["hypotheses"]["kappa"]["needed"]
         found.append(
             {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from evidence_curves import ROOT, TABLES, Part
-
+from evidence_curves import TABLES, Part
 from fedstep.analysis.results import load_results
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Method
+from pages import RESULTS
 
 
 def grid_table() -> str:
@@ -26,7 +26,7 @@ def grid_table() -> str:
 
 def study_lines(part: Part) -> list[str]:
     """The tuned methods of a study."""
-    results = load_results(ROOT / "results" / part.folder)
+    results = load_results(RESULTS / part.folder)
     lines = []
     for method in results.study.methods:
         choice = results.choices.get(method.label)

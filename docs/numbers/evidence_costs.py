@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from evidence_curves import (
     KNOWN,
     OURS,
-    ROOT,
     TABLES,
     Table,
     in_percent,
@@ -17,13 +17,13 @@ from evidence_curves import (
     whole_groups,
     without_empty_columns,
 )
-
 from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
 from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 from fedstep.run.history import Run
+from pages import RESULTS
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ def has_rivals(table: Table) -> bool:
     return OURS in labels and len(labels) > 1
 
 
+@cache
 def standing(table: Table) -> Standing:
     """The target is the final accuracy of the best rival: the mean of its last evaluations."""
     groups = whole_groups(table)
@@ -76,7 +77,7 @@ def worst_tenth(group: Group, table: Table) -> Spread:
     """Of the clients of a method's runs, as `fedstep clients` has noted it."""
     scores: dict[str, ClientScores] = {}
     for part in table.parts:
-        scores |= read_client_scores(ROOT / "results" / part.folder)
+        scores |= read_client_scores(RESULTS / part.folder)
     known = []
     for spec in group.specs:
         of_run = scores.get(spec["digest"])

@@ -1,0 +1,28 @@
+"""The blocks of docs/evidence.md, and that of the README about the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from answers import answer_blocks
+from evidence_costs import aim_table, cost_table, has_rivals, short_table
+from evidence_curves import TABLES, curve_table, whole_groups
+from evidence_grids import grid_table
+from pages import Block
+
+PAGE = "docs/evidence.md"
+
+
+def blocks() -> Iterator[Block]:
+    """The tasks, then what reviewers asked."""
+    yield Block("README.md", "evidence", short_table)
+    yield Block(PAGE, "aim", aim_table)
+    for table in TABLES:
+        if whole_groups(table):
+            yield Block(PAGE, table.name, partial(curve_table, table))
+        if has_rivals(table):
+            yield Block(PAGE, f"{table.name}, cost", partial(cost_table, table))
+    yield Block(PAGE, "grids", grid_table)
+    for name, make in answer_blocks():
+        yield Block(PAGE, name, make)
