@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from statistics import median
 
 from evidence_curves import (
@@ -117,8 +118,13 @@ def loss_reach_text(group: Group, target: float) -> str:
     # on CIFAR and Shakespeare the loss over all clients was not evaluated
     if math.isnan(target):
         return ""
-    reached = median(first_round_below(run, target) for run in group.runs)
+    reached = median_reach(group, partial(first_round_below, target=target))
     return "never" if math.isinf(reached) else f"{reached:.0f}"
+
+
+def median_reach(group: Group, reached: Callable[[Run], float]) -> float:
+    """Over seeds, where a run that never gets there counts as endless."""
+    return median(reached(run) for run in group.runs)
 
 
 def first_round_below(run: Run, target: float) -> float:

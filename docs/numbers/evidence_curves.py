@@ -15,8 +15,14 @@ from fedstep.run.history import Run
 from pages import RESULTS
 
 OURS = "FedPace"
-# Steps that somebody found before, by grids that are not among the committed results.
-KNOWN = ("FedAvg, step 0.1", "FedAdam, steps 0.1 and 0.01", "FedAvg, step 3")
+# Methods at steps that no grid of their own has found, and which one has.
+KNOWN = {
+    "FedAvg, step 0.1": "an earlier grid",
+    "FedAdam, steps 0.1 and 0.01": "an earlier grid",
+    "FedAvg, step 3": "an earlier grid",
+    "FedAvg, a third of the step": "the grid of FedAvg",
+    "SCAFFOLD, a third of the step": "the grid of SCAFFOLD",
+}
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def line(group: Group, rounds: Sequence[int]) -> str:
 def tuning_text(group: Group) -> str:
     """The rounds that were spent on a method's grid."""
     if group.label in KNOWN:
-        return "an earlier grid"
+        return KNOWN[group.label]
     return str(group.choice.rounds or 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 
 from evidence_curves import in_percent, spread_text
 from fedstep.analysis.compare import Comparison, compare
@@ -20,6 +21,7 @@ def blocks() -> Iterator[Block]:
     yield Block("docs/femnist.md", "femnist-logreg", femnist_tables)
 
 
+@cache
 def compared(study: str, reference: str | None = None) -> Comparison:
     """What `fedstep compare` has of a committed study."""
     return compare(load_results(RESULTS / study), reference=reference)
