@@ -19,6 +19,7 @@ from fedstep.cli import (
     study,
     theory,
     toy,
+    verify,
     watch,
 )
 from fedstep.cli.parser import SuggestingParser
@@ -34,6 +35,7 @@ COMMANDS = (
     theory,
     results,
     clients,
+    verify,
     leaderboard,
     watch,
     completion,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from fedstep.analysis.verdict import Machine, Verdict, score_verdict
 from fedstep.leaderboard.gather import finished_run, gather_outcome, seed_outcome
 from fedstep.leaderboard.match import Match
 from fedstep.leaderboard.outcome import (
@@ -15,16 +15,10 @@ from fedstep.leaderboard.outcome import (
     write_outcome,
 )
 from fedstep.leaderboard.standing import standing_of
-from fedstep.run.cpu import cpu_kind
-from fedstep.run.driver import program_versions
 from fedstep.study.plan import Job
 from fedstep.study.pool import run_all
 from fedstep.study.study_text import study_text
 from fedstep.study.whole import open_home, run_whole
-
-# Standard deviations over seeds that another machine may be away from what was measured here.
-SPREADS = 3.0
-LEAST_SPREAD = 0.01  # of the score: three seeds may agree by chance
 
 
 def play(
@@ -50,14 +44,6 @@ def play(
     return outcome
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What running a seed again has shown."""
-
-    agrees: bool
-    text: str
-
-
 def replay(
     outcome: MatchOutcome,
     number: int,
@@ -78,22 +64,18 @@ def judge(outcome: MatchOutcome, recorded: SeedOutcome, again: SeedOutcome) -> V
     """The same bits where they can be the same, else a score within the spread of the seeds."""
     if again.model == recorded.model:
         return Verdict(True, f"seed {recorded.seed}: the same bits, model {recorded.model[:16]}")
-    torch_before = recorded.versions.get("torch")
-    same_machine = cpu_kind() == recorded.cpu and program_versions()["torch"] == torch_before
-    if same_machine:
+    machine = Machine(recorded.cpu, recorded.versions)
+    if machine.is_like_this_one():
         return Verdict(
             False,
             f"seed {recorded.seed}: other bits on the same kind of CPU ({recorded.cpu}): "
             f"model {again.model[:16]}, recorded {recorded.model[:16]}",
         )
     window = outcome.track.window
-    before = recorded.final(window)
-    now = again.final(window)
-    allowed = SPREADS * standing_of(outcome).score.std
-    allowed = max(allowed, LEAST_SPREAD * abs(before))
-    text = (
-        f"seed {recorded.seed}: {outcome.metric.title} {now:.4f}, recorded {before:.4f}, "
-        f"may differ by {allowed:.4f} (recorded on {recorded.cpu} with torch {torch_before})"
+    return score_verdict(
+        f"seed {recorded.seed}: {outcome.metric.title}",
+        recorded.final(window),
+        again.final(window),
+        standing_of(outcome).score.std,
+        machine,
     )
-    # not `>`: a score that is no number agrees with nothing
-    return Verdict(abs(now - before) <= allowed, text)

@@ -95,7 +95,7 @@ def _line(digest: str, run: StoredRun) -> str:
     # by column: the names stand once in the file, and gzip finds like beside like
     columns = {}
     for key in all_columns(run.rows):
-        columns[key] = [_short(row.get(key)) for row in run.rows]
+        columns[key] = [short(row.get(key)) for row in run.rows]
     entry = {
         "digest": digest,
         "spec": run.spec,
@@ -121,10 +121,11 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _short(value: Any) -> Any:
+def short(value: Any) -> Any:
+    """A value of a row as the compact file has it."""
     if isinstance(value, float):
         digits = f"{value:.{PACKED_DIGITS}g}"
         return float(digits)
     if isinstance(value, list):
-        return [_short(item) for item in value]
+        return [short(item) for item in value]
     return value

@@ -123,10 +123,10 @@ def work(
             made, split = simulation(run, data)
             # of all samples: which of them train is part of the digest
             data_digest = dealt_task_of(run, data).data_digest
-            identity, about = _manifest(run, made, split, data_digest)
+            identity, about = manifest(run, made, split, data_digest)
             # before the first round: the folder of another run is refused untouched
             folder.identify(identity, about)
-            with _executor(made.task, workers, spread) as executor:
+            with executor_for(made.task, workers, spread) as executor:
                 made = replace(made, executor=executor)
                 if profile:
                     _complete_timed(folder, run, made, watch, workers)
@@ -135,7 +135,8 @@ def work(
         return folder.notes
 
 
-def _executor(task: Task, workers: int, spread: Spread | None) -> Executor:
+def executor_for(task: Task, workers: int, spread: Spread | None = None) -> Executor:
+    """Whoever does the rounds of a run; the bits are the same."""
     alone = choose(task.model)
     if spread is not None:
         return spread(alone)
@@ -189,7 +190,7 @@ def _model_tensors(server: Server) -> dict[str, Tensor]:
     return {"readout": server.readout, "x": server.x}
 
 
-def _manifest(
+def manifest(
     run: Job,
     made: Simulation,
     split: tasks.Split,
