@@ -1,4 +1,4 @@
-"""The tables of docs/femnist.md and the README that a study's results give."""
+"""The tables of docs/femnist.md, docs/results.md and the README that a study's results give."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from functools import cache
 from evidence_curves import in_percent, spread_text
 from fedstep.analysis.compare import Comparison, compare
 from fedstep.analysis.results import load_results
-from fedstep.analysis.statistics import Difference
+from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 from fedstep.report.tables import markdown
 from pages import RESULTS, Block
 
 
 def blocks() -> Iterator[Block]:
-    """The paper's methods on FEMNIST."""
+    """The paper's methods on FEMNIST, mixtures, and every method on one task."""
     yield Block("README.md", "femnist-logreg", paper_table)
     yield Block("docs/femnist.md", "femnist-logreg", femnist_tables)
+    yield Block("docs/results.md", "mixtures", mixtures_table)
 
 
 @cache
@@ -78,3 +79,41 @@ def difference_text(gap: Difference | None) -> str:
     if gap is None:
         return "reference"
     return f"{100 * gap.mean:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+
+
+def mixtures_table() -> str:
+    """Parts of different papers in one method."""
+    lines = [
+        "| method | accuracy % | training loss | difference to tuned FedAvg [95 %] |",
+        "|---|---|---|---|",
+    ]
+    for method in compared("mixtures", "FedAvg").methods:
+        cells = [
+            method.label,
+            spread_text(in_percent(method.score), 2),
+            spread_text(Spread(method.train_loss.mean, math.nan), 3),
+            difference_text(method.difference),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def methods_table() -> str:
+    """Every method on digits, and on FEMNIST where it was run there."""
+    writers = {method.label: method for method in compared("methods-femnist").methods}
+    lines = [
+        "| method | digits, accuracy % | training loss | FEMNIST, accuracy % |",
+        "|---|---|---|---|",
+    ]
+    for method in compared("methods").methods:
+        on_femnist = "not run"
+        if method.label in writers:
+            on_femnist = spread_text(in_percent(writers[method.label].score), 1)
+        cells = [
+            f"`{method.label}`",
+            spread_text(in_percent(method.score), 2),
+            spread_text(method.train_loss, 3),
+            on_femnist,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
