@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from statistics import median
@@ -229,6 +229,34 @@ def short_line(table: Table) -> str:
         rounds,
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def printed_table() -> str:
+    """The paper's methods as printed, on every task."""
+    labels = ("FedSLS", "FedExpSLS", "FedAvg")
+    lines = [
+        "| task | FedSLS | FedExpSLS | FedAvg, tuned | best rival | FedPace |",
+        "|---" * 6 + "|",
+    ]
+    for table in TABLES:
+        if not has_rivals(table):
+            continue
+        found = standing(table)
+        scores = {method.label: method.score for method in found.methods}
+        cells = [table.name]
+        for label in labels:
+            cells.append(score_text(scores, label))
+        cells.append(f"{found.rival.label}: {score_text(scores, found.rival.label)}")
+        cells.append(score_text(scores, OURS))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def score_text(scores: Mapping[str, Spread], label: str) -> str:
+    """What a method ends at, in per cent."""
+    if label not in scores:
+        return "not run"
+    return spread_text(in_percent(scores[label]))
 
 
 def yes_no(holds: bool) -> str:

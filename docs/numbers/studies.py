@@ -17,7 +17,7 @@ from pages import RESULTS, Block
 
 def blocks() -> Iterator[Block]:
     """The paper's methods on FEMNIST, mixtures, and every method on one task."""
-    yield Block("README.md", "femnist-logreg", paper_table)
+    yield Block("README.md", "femnist-logreg", femnist_table)
     yield Block("docs/femnist.md", "femnist-logreg", femnist_tables)
     yield Block("docs/results.md", "mixtures", mixtures_table)
 
@@ -38,7 +38,7 @@ def femnist_tables() -> str:
     return "\n".join(lines) + "\n"
 
 
-def paper_table() -> str:
+def femnist_table() -> str:
     """The paper's methods beside tuned baselines, in short."""
     found = compared("femnist-logreg")
     reference = found.reference
@@ -51,11 +51,11 @@ def paper_table() -> str:
     grids = load_results(RESULTS / "femnist-logreg").choices
     for method in found.methods:
         points = len(grids[method.label].scores)
-        lines.append(paper_line(method, points))
+        lines.append(femnist_line(method, points))
     return "\n".join(lines) + "\n"
 
 
-def paper_line(method: MethodSummary, points: int) -> str:
+def femnist_line(method: MethodSummary, points: int) -> str:
     """A method; `points` of its grid were tried."""
     tuned = f"{points} points" if points else "no"
     trials = f"{method.trials:.2f}" if method.trials else "-"
