@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from answers import answer_blocks
-from evidence_costs import aim_table, cost_table, has_rivals, printed_table, short_table
+from evidence_costs import aim_table, cost_table, has_rivals, lead_table, printed_table, short_table
 from evidence_curves import TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
 from pages import Block
@@ -19,6 +19,7 @@ def blocks() -> Iterator[Block]:
     yield Block("README.md", "evidence", short_table)
     yield Block("docs/paper.md", "four tasks", printed_table)
     yield Block(PAGE, "aim", aim_table)
+    yield Block(PAGE, "lead", lead_table)
     for table in TABLES:
         if whole_groups(table):
             yield Block(PAGE, table.name, partial(curve_table, table))

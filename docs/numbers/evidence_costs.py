@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from statistics import median
+from statistics import fmean, median
 
 from evidence_curves import (
     KNOWN,
@@ -20,11 +20,14 @@ from evidence_curves import (
 )
 from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
-from fedstep.analysis.group import Group
+from fedstep.analysis.curves import metric_column
+from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 from fedstep.run.history import Run
 from pages import RESULTS
+
+QUARTERS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,38 @@ def aim_line(table: Table) -> str:
         tenth,
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def lead_table() -> str:
+    """When the default has what the best rival has after each quarter of its rounds."""
+    heads = [f"{quarter} / 4 of its rounds" for quarter in QUARTERS]
+    lines = [
+        "| task | best rival | " + " | ".join(heads) + " |",
+        "|---" * (len(heads) + 2) + "|",
+    ]
+    for table in TABLES:
+        if not has_rivals(table):
+            continue
+        found = standing(table)
+        ours = mean_accuracies(found.groups[OURS])
+        theirs = mean_accuracies(found.groups[found.rival.label])
+        cells = [table.name, found.rival.label]
+        for quarter in QUARTERS:
+            at = max(number for number in theirs if number <= table.rounds[-1] * quarter // 4)
+            first = next((number for number in ours if ours[number] >= theirs[at]), math.inf)
+            reached = "never" if math.isinf(first) else f"{first:.0f}"
+            cells.append(f"{theirs[at]:.1f} % at {at:.0f}: {reached}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def mean_accuracies(group: Group) -> dict[float, float]:
+    """Over seeds, by evaluated round."""
+    column = metric_column(primary_metric([group]))
+    numbers = group.runs[0].rounds
+    by_round = zip(*(column(run) for run in group.runs), strict=True)
+    means = {number: fmean(values) for number, values in zip(numbers, by_round, strict=True)}
+    return {number: value for number, value in means.items() if not math.isnan(value)}
 
 
 def short_table() -> str:
