@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from answers import answer_blocks
-from evidence_costs import aim_table, cost_table, has_rivals, lead_table, printed_table, short_table
+from evidence_aim import aim_table, lead_table, printed_table, short_table
+from evidence_costs import cost_table, has_rivals
 from evidence_curves import TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
 from pages import Block

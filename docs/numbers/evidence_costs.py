@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from statistics import fmean, median
+from statistics import median
 
 from evidence_curves import (
     KNOWN,
     OURS,
-    TABLES,
     Table,
     in_percent,
     spread_text,
@@ -20,14 +19,11 @@ from evidence_curves import (
 )
 from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
-from fedstep.analysis.curves import metric_column
-from fedstep.analysis.group import Group, primary_metric
+from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
 from fedstep.analysis.summary import MethodSummary
 from fedstep.run.history import Run
 from pages import RESULTS
-
-QUARTERS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -155,145 +151,3 @@ def difference_text(gap: Difference | None) -> str:
     if math.isnan(gap.low):
         return mean
     return f"{mean} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-
-
-def aim_table() -> str:
-    """The aim, task by task, and whether it holds."""
-    lines = [
-        "| task | FedPace | best rival | difference [95 %], seeds | at or above, or within one deviation | "
-        "rounds to the rival's end | at most half | with tuning | at most a tenth |",
-        "|---" * 9 + "|",
-    ]
-    lines += [aim_line(table) for table in TABLES if has_rivals(table)]
-    return "\n".join(lines) + "\n"
-
-
-def aim_line(table: Table) -> str:
-    """A task."""
-    found = standing(table)
-    ours = found.ours
-    gap = ours.difference
-    assert gap is not None
-    deviation = max(ours.score.std, found.rival.score.std)
-    # one seed has no deviation: only "at or above" can be said
-    allowed = 0.0 if math.isnan(deviation) else deviation
-    rounds = table.rounds[-1]
-    group = found.groups[found.rival.label]
-    reach = ours.reach.rounds
-    with_tuning = rounds + group.choice.rounds
-    total = f"{cost_cells(found.groups[OURS], reach, 0)[0]} of {with_tuning}"
-    tenth = yes_no(reach <= with_tuning / 10)
-    if found.rival.label in KNOWN:
-        total = "grid not counted"
-        tenth = "-"
-    reach_text = cost_cells(found.groups[OURS], reach, 0)[0]
-    cells = [
-        table.name,
-        spread_text(in_percent(ours.score)),
-        f"{found.rival.label}: {spread_text(in_percent(found.rival.score))}",
-        f"{difference_text(gap)}, {gap.pairs}",
-        yes_no(gap.mean >= -allowed),
-        f"{reach_text} of {rounds}",
-        yes_no(reach <= rounds / 2),
-        total,
-        tenth,
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
-def lead_table() -> str:
-    """When the default has what the best rival has after each quarter of its rounds."""
-    heads = [f"{quarter} / 4 of its rounds" for quarter in QUARTERS]
-    lines = [
-        "| task | best rival | " + " | ".join(heads) + " |",
-        "|---" * (len(heads) + 2) + "|",
-    ]
-    for table in TABLES:
-        if not has_rivals(table):
-            continue
-        found = standing(table)
-        ours = mean_accuracies(found.groups[OURS])
-        theirs = mean_accuracies(found.groups[found.rival.label])
-        cells = [table.name, found.rival.label]
-        for quarter in QUARTERS:
-            at = max(number for number in theirs if number <= table.rounds[-1] * quarter // 4)
-            first = next((number for number in ours if ours[number] >= theirs[at]), math.inf)
-            reached = "never" if math.isinf(first) else f"{first:.0f}"
-            cells.append(f"{theirs[at]:.1f} % at {at:.0f}: {reached}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def mean_accuracies(group: Group) -> dict[float, float]:
-    """Over seeds, by evaluated round."""
-    column = metric_column(primary_metric([group]))
-    numbers = group.runs[0].rounds
-    by_round = zip(*(column(run) for run in group.runs), strict=True)
-    means = {number: fmean(values) for number, values in zip(numbers, by_round, strict=True)}
-    return {number: value for number, value in means.items() if not math.isnan(value)}
-
-
-def short_table() -> str:
-    """The tasks in one line each, for the README."""
-    lines = [
-        "| task | FedPace, nothing set | best rival | difference [95 %], seeds | "
-        "rounds to the rival's final accuracy |",
-        "|---|---|---|---|---|",
-    ]
-    for table in TABLES:
-        if has_rivals(table):
-            lines.append(short_line(table))
-    return "\n".join(lines) + "\n"
-
-
-def short_line(table: Table) -> str:
-    """A task."""
-    found = standing(table)
-    ours = found.ours
-    assert ours.difference is not None
-    reach = cost_cells(found.groups[OURS], ours.reach.rounds, 0)[0]
-    rounds = f"{reach}; the rival {table.rounds[-1]}"
-    tuning = found.groups[found.rival.label].choice.rounds
-    if tuning:
-        rounds += f" and {tuning} of tuning"
-    cells = [
-        table.name,
-        spread_text(in_percent(ours.score)),
-        f"{found.rival.label}: {spread_text(in_percent(found.rival.score))}",
-        f"{difference_text(ours.difference)}, {ours.difference.pairs}",
-        rounds,
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
-def printed_table() -> str:
-    """The paper's methods as printed, on every task."""
-    labels = ("FedSLS", "FedExpSLS", "FedAvg")
-    lines = [
-        "| task | FedSLS | FedExpSLS | FedAvg, tuned | best rival | FedPace |",
-        "|---" * 6 + "|",
-    ]
-    for table in TABLES:
-        if not has_rivals(table):
-            continue
-        found = standing(table)
-        scores = {method.label: method.score for method in found.methods}
-        cells = [table.name]
-        for label in labels:
-            cells.append(score_text(scores, label))
-        cells.append(f"{found.rival.label}: {score_text(scores, found.rival.label)}")
-        cells.append(score_text(scores, OURS))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def score_text(scores: Mapping[str, Spread], label: str) -> str:
-    """What a method ends at, in per cent."""
-    if label not in scores:
-        return "not run"
-    return spread_text(in_percent(scores[label]))
-
-
-def yes_no(holds: bool) -> str:
-    """A miss is to be seen."""
-    return "yes" if holds else "**no**"

@@ -21,6 +21,13 @@ class Verdict:
     agrees: bool
     text: str
 
+    @property
+    def line(self) -> str:
+        """For a terminal; what does not agree is to be seen."""
+        if self.agrees:
+            return f"agrees: {self.text}"
+        return f"DOES NOT AGREE: {self.text}"
+
 
 @dataclass(frozen=True)
 class Machine:

@@ -188,10 +188,7 @@ def verify_results(options: argparse.Namespace) -> int:
                 options.workers,
             )
         agreed = agreed and verdict.agrees
-        word = "agrees"
-        if not verdict.agrees:
-            word = "DOES NOT AGREE"
-        console().print(printable(f"{path}: {word}: {verdict.text}"), soft_wrap=True)
+        console().print(printable(f"{path}: {verdict.line}"), soft_wrap=True)
     return int(not agreed)
 
 

@@ -59,8 +59,5 @@ def run(options: argparse.Namespace) -> int:
             watch = board.watcher(job, recorded.run.label)
             verdict = verify_run(recorded, options.data, options.rounds, options.workers, watch)
         agreed = agreed and verdict.agrees
-        word = "agrees"
-        if not verdict.agrees:
-            word = "DOES NOT AGREE"
-        console().print(printable(f"{word}: {verdict.text}"), soft_wrap=True)
+        console().print(printable(verdict.line), soft_wrap=True)
     return int(not agreed)
