@@ -1,7 +1,9 @@
 """The searches of fedstep.optim against optimisers with and without a learning rate, on three small tasks.
 
-python benchmarks/optimizers.py           prints the table of docs/optim.md; minutes, one core
-python benchmarks/optimizers.py --quick   one seed, few steps: does it run?
+python benchmarks/optimizers.py           writes benchmarks/results/optimizers.json; minutes, one core
+python benchmarks/optimizers.py --quick   one seed, few steps: does it run? Nothing is written
+
+`python docs/numbers` makes the table of docs/optim.md from that file.
 
 Every optimiser sees the same batches and makes the same number of steps. What has a learning rate
 gets the best of its grid, chosen on a validation set with a seed that is not reported.
@@ -10,8 +12,11 @@ gets the best of its grid, chosen on a validation set with a seed that is not re
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
 
 import torch
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -25,6 +30,7 @@ from rivals import DoG, Prodigy, ScheduleFreeSGD
 SGD_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 ADAMW_GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 TUNING_SEED = 100
+STORE = Path(__file__).parent / "results" / "optimizers.json"
 
 
 @dataclass(frozen=True)
@@ -208,20 +214,47 @@ def tuned(task, make, grid):
     return min(scores, key=scores.get)
 
 
-def cell(task, name, seeds):
+def measured(task, name, seeds):
+    """An optimiser on a task: the learning rate that was chosen, and how each seed ended."""
     make, grid = OPTIMIZERS[name]
-    note = ""
+    lr = None
     if grid is not None:
         lr = tuned(task, make, grid)
-        note = f" (lr {lr:g})"
         runs = [run(task, lambda p: make(p, lr), seed) for seed in range(seeds)]
     else:
         runs = [run(task, make, seed) for seed in range(seeds)]
-    values = torch.tensor([r.test for r in runs], dtype=torch.float64)
-    spread = float(values.std()) if seeds > 1 else 0.0
-    cost = sum(r.cost for r in runs) / seeds
-    digits = 1 if task.accuracy else 3
-    return f"{float(values.mean()):.{digits}f} ± {spread:.{digits}f}{note}", cost
+    return {
+        "optimizer": name,
+        "task": task.name,
+        "accuracy": task.accuracy,
+        "lr": lr,
+        "test": [r.test for r in runs],
+        "cost": sum(r.cost for r in runs) / seeds,
+    }
+
+
+def table(rows):
+    """Markdown, an optimiser a line."""
+    tasks = {row["task"]: row["accuracy"] for row in rows}
+    measures = [f"{name}: test {'accuracy, %' if of else 'loss'}" for name, of in tasks.items()]
+    lines = [
+        f"| | {' | '.join(measures)} | gradients a step |",
+        "|---" * (len(tasks) + 2) + "|",
+    ]
+    for name in dict.fromkeys(row["optimizer"] for row in rows):
+        own = [row for row in rows if row["optimizer"] == name]
+        costs = " / ".join(f"{row['cost']:.2f}" for row in own)
+        if all(row["cost"] == 1 for row in own):
+            costs = "1"
+        lines.append(f"| {name} | {' | '.join(map(cell, own))} | {costs} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(row):
+    digits = 1 if row["accuracy"] else 3
+    spread = stdev(row["test"]) if len(row["test"]) > 1 else 0.0
+    note = "" if row["lr"] is None else f" (lr {row['lr']:g})"
+    return f"{fmean(row['test']):.{digits}f} ± {spread:.{digits}f}{note}"
 
 
 def main():
@@ -233,15 +266,14 @@ def main():
     seeds = 1 if options.quick else options.seeds
     steps = 5 if options.quick else None
     tasks = [digits(steps), breast_cancer(steps), text(steps)]
-    measures = [f"{t.name}: test {'accuracy, %' if t.accuracy else 'loss'}" for t in tasks]
-    print(f"| | {' | '.join(measures)} | gradients a step |")
-    print("|---" * (len(tasks) + 2) + "|")
+    rows = []
     for name in OPTIMIZERS:
-        cells = [cell(task, name, seeds) for task in tasks]
-        costs = " / ".join(f"{cost:.2f}" for _, cost in cells)
-        if all(cost == 1 for _, cost in cells):
-            costs = "1"
-        print(f"| {name} | {' | '.join(text for text, _ in cells)} | {costs} |", flush=True)
+        for task in tasks:
+            rows.append(measured(task, name, seeds))
+            print(name, task.name, cell(rows[-1]), flush=True)
+    print(table(rows))
+    if not options.quick:
+        STORE.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

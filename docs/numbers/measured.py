@@ -19,7 +19,7 @@ BENCHMARKS = ROOT / "benchmarks"
 
 
 def blocks() -> Iterator[Block]:
-    """Problems of the suite, attacks, deaths of processes, overheads."""
+    """Problems of the suite, attacks, deaths of processes, overheads, optimisers."""
     yield Block("docs/pace.md", "suite", partial(suite_table, "PROBLEMS"))
     yield Block("docs/pace.md", "held-out", partial(suite_table, "HELD_OUT"))
     yield Block("docs/trust.md", "honest", honest_table)
@@ -27,6 +27,7 @@ def blocks() -> Iterator[Block]:
         yield Block("docs/trust.md", name, partial(attack_table, place))
     yield Block("docs/flower.md", "kills", kill_table)
     yield Block("docs/cluster.md", "overhead", overhead_table)
+    yield Block("docs/optim.md", "optimizers", optimizer_table)
 
 
 @cache
@@ -87,3 +88,8 @@ def overhead_table() -> str:
     """What engines cost beside the work."""
     found = measured("far-overhead.json")
     return program("far.py").table(found["rows"], found["peaks_mb"])
+
+
+def optimizer_table() -> str:
+    """Line searches beside optimisers of torch."""
+    return program("optimizers.py").table(measured("optimizers.json"))

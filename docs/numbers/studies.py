@@ -20,6 +20,7 @@ def blocks() -> Iterator[Block]:
     yield Block("README.md", "femnist-logreg", femnist_table)
     yield Block("docs/femnist.md", "femnist-logreg", femnist_tables)
     yield Block("docs/results.md", "mixtures", mixtures_table)
+    yield Block("docs/results.md", "methods", methods_table)
 
 
 @cache

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fedstep import zoo
+from fedstep.cli.study import SHIPPED
 from fedstep.run.identity import text_of
 from fedstep.spec import build
+from fedstep.study.study_file import read_study
 from fedstep.study.work import WEIGHTING
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -46,3 +49,13 @@ def test_every_figure_of_the_page_is_there_and_every_one_that_is_there_is_shown(
     page = (DOCS / "evidence.md").read_text()
     shown = set(re.findall(r"images/evidence/([a-z-]+\.png)", page))
     assert shown == {path.name for path in (DOCS / "images" / "evidence").iterdir()}
+
+
+@pytest.mark.parametrize("name", ["methods", "methods-femnist"])
+def test_the_studies_of_every_method_have_every_method(name):
+    study = read_study(SHIPPED / f"{name}.toml")
+    labels = [method.label for method in study.methods]
+    assert sorted(labels) == sorted(zoo.__all__)
+    for method in study.methods:
+        # settings may be others, where the study says why
+        assert method.spec.partition("(")[0] == method.label

@@ -34,15 +34,9 @@ BY_HAND = {
     "docs/lora.md": {
         "| | after round 1 | 4 | 8 |": "the output of the page's own code",
     },
-    "docs/optim.md": {
-        "| | digits, MLP 64-64-10": "benchmarks/optimizers.py, which keeps nothing",
-    },
     "docs/pace.md": {
         "| change | ": "a log of what was tried, in a simulator that is not part of the library",
         "| round | ": "the same log",
-    },
-    "docs/results.md": {
-        "| method | ": "studies whose results are not committed",
     },
     "docs/speed.md": {
         "| variant | `w2`: step |": "benchmarks/deep.py, which keeps nothing",
