@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from pathlib import Path
@@ -86,6 +87,15 @@ def test_every_block_of_a_page_is_made_by_somebody():
     for page in PAGES:
         names = re.findall(r"<!-- (.*): made by python docs/numbers -->", (ROOT / page).read_text())
         assert {(page, name) for name in names} <= known
+
+
+def test_reading_what_was_measured_changes_nothing_of_the_process():
+    before = dict(os.environ), list(sys.path)
+    measured = importlib.import_module("measured")
+    measured.program.cache_clear()
+    for path in ("far.py", "kills/run.py", "attacks.py"):
+        measured.program(path)
+    assert (dict(os.environ), list(sys.path)) == before
 
 
 def sentence(words, **numbers):
