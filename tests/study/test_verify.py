@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -96,10 +97,33 @@ def test_a_changed_number_is_named_with_its_round(home, capsys):
 
 
 def test_other_data_or_another_algorithm_are_named(home, capsys):
-    change(home, "FedPace", spec={"algorithm": "Algorithm()", "data": "0" * 16})
+    def otherwise(row):
+        return {"loss": row["loss"] + 1}
+
+    change(home, "FedPace", otherwise, {"algorithm": "Algorithm()", "data": "0" * 16})
     assert main(["verify", str(home), "--only", "FedPace", "--rounds", "1"]) == 1
     line = capsys.readouterr().out
-    assert "FedPace, seed 0: no longer the same run: algorithm, data differ" in line
+    assert "FedPace, seed 0: round 1 has loss" in line
+    assert "it is no longer the same run: algorithm, data differ" in line
+
+
+def test_an_algorithm_that_an_older_version_describes_otherwise_agrees_by_its_numbers(home):
+    change(home, "FedPace", spec={"algorithm": "Algorithm(of other words)"})
+    assert verify_run(recorded_runs(home, ["FedPace"])[0], None).agrees
+
+
+def test_a_run_of_before_there_was_a_guard_is_made_again_without_one(home):
+    # the study of such results does not say that it has none, and now the default is one
+    runs = {}
+    for run in recorded_runs(home):
+        for each in run.siblings:
+            unguarded = replace(each.job, setting=replace(each.job.setting, guard=False))
+            spec = {**each.stored.spec, "digest": unguarded.digest}
+            runs[unguarded.digest] = replace(each.stored, spec=spec)
+    pack_runs(runs, home / PACKED)
+    (found,) = recorded_runs(home, ["FedPace"])
+    assert not found.run.job.setting.guard
+    assert found.run.job.digest == found.run.stored.spec["digest"]
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,8 @@ def _stored_runs(home: Path, jobs: Sequence[tuple[str, Job]]) -> list[LabelledRu
         stored = kept.read(job)
         # results of before there was a guard: their files do not say that they have none
         if stored is None and job.setting.guard:
-            unguarded = replace(job, setting=replace(job.setting, guard=False))
-            stored = kept.read(unguarded)
+            job = replace(job, setting=replace(job.setting, guard=False))
+            stored = kept.read(job)
         if stored is not None:
             runs.append(LabelledRun(label, job, stored))
     return runs

@@ -78,22 +78,30 @@ def verify_run(
 def run_verdict(recorded: Recorded, again: RunAgain) -> Verdict:
     """The same rows where they can be the same, else a score within the spread of the seeds."""
     stored = recorded.run.stored
-    changed = changed_fields(stored.spec, again.identity)
-    if changed:
-        return Verdict(
-            False, f"{recorded.name}: no longer the same run: {', '.join(changed)} differ"
-        )
     last = len(again.rows)
     different = first_difference(stored.rows, again.rows)
     if different is None:
         return Verdict(True, f"{recorded.name}: the same numbers in rounds 1 to {last}")
-    machine = Machine(stored.spec["cpu"], stored.spec["versions"])
+    # after the numbers: another version may describe the same algorithm in other words
+    changed = changed_fields(stored.spec, again.identity)
+    if changed:
+        names = ", ".join(changed)
+        return Verdict(
+            False,
+            f"{recorded.name}: {different} and it is no longer the same run: {names} differ",
+        )
+    machine = machine_of(stored.spec)
     if machine.is_like_this_one():
         return Verdict(
             False,
             f"{recorded.name}: {different} on the same kind of CPU ({machine.cpu})",
         )
     return score_of_last_evaluation(recorded, again, machine)
+
+
+def machine_of(spec: Mapping[str, Any]) -> Machine:
+    """Where a run was recorded; older versions do not say on which CPU."""
+    return Machine(spec.get("cpu", "an unknown CPU"), spec["versions"])
 
 
 def score_of_last_evaluation(recorded: Recorded, again: RunAgain, machine: Machine) -> Verdict:
