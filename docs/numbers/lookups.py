@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from statistics import fmean
 
-from evidence_costs import Standing, first_round_below, median_reach, standing
+from evidence_costs import Standing, first_round_below, median_reach, standing, worst_tenth
 from evidence_curves import OURS, TABLES, Table, value_at, whole_groups
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
@@ -70,6 +70,11 @@ def of_seed(name: str, label: str, seed: int, number: int) -> Number:
         return f"{value_at(runs.runs[seed], column(runs.runs[seed]), number):.1f}"
 
     return found
+
+
+def worst(name: str, label: str) -> Number:
+    """The mean of the tenth of the clients that fare worst, in per cent."""
+    return lambda: f"{100 * worst_tenth(group(name, label), task(name)).mean:.1f}"
 
 
 def reach(name: str) -> Number:

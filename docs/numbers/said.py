@@ -22,6 +22,7 @@ from lookups import (
     track_score,
     track_target,
     whole,
+    worst,
 )
 from sentences import Sentence
 
@@ -87,6 +88,17 @@ SENTENCES = (
         EVIDENCE,
         "([femnist-logreg](femnist.md)) it ended at {before}:",
         before=study_final("femnist-logreg", "FedAdam"),
+    ),
+    sentence(
+        EVIDENCE,
+        "at the step that is best in 50 rounds it is at {early} after 20 rounds and at chance",
+        early=at_round("FEMNIST, CNN", "FedAvg", 20),
+    ),
+    sentence(
+        EVIDENCE,
+        "their worst tenth has {theirs}, that of `fedpace` {ours}.",
+        theirs=worst("FEMNIST, CNN", "FedAdam"),
+        ours=worst("FEMNIST, CNN", OURS),
     ),
     sentence(
         EVIDENCE,
