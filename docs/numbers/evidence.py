@@ -10,6 +10,7 @@ from evidence_aim import aim_table, lead_table, printed_table, short_table
 from evidence_costs import cost_table, has_rivals
 from evidence_curves import TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
+from evidence_missing import missing_table
 from pages import Block
 
 PAGE = "docs/evidence.md"
@@ -27,5 +28,6 @@ def blocks() -> Iterator[Block]:
         if has_rivals(table):
             yield Block(PAGE, f"{table.name}, cost", partial(cost_table, table))
     yield Block(PAGE, "grids", grid_table)
+    yield Block(PAGE, "missing", missing_table)
     for name, make in answer_blocks():
         yield Block(PAGE, name, make)
