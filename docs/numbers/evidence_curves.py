@@ -43,14 +43,7 @@ class Table:
 
 
 TABLES = (
-    Table(
-        "FEMNIST",
-        (
-            Part("femnist-pace"),
-            Part("femnist-logreg", ("FedSLS", "FedExpSLS")),
-        ),
-        (25, 50, 100, 200, 500),
-    ),
+    Table("FEMNIST", (Part("femnist-pace"),), (25, 50, 100, 200, 500)),
     Table("FEMNIST, CNN", (Part("femnist-cnn"),), (20, 60, 120, 200)),
     Table("CIFAR-10", (Part("cifar10-lenet"),), (20, 60, 120, 200)),
     Table("CIFAR-100", (Part("cifar100-lenet"),), (20, 60, 120, 200)),
