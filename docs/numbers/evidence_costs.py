@@ -17,7 +17,7 @@ from evidence_curves import (
     whole_groups,
     without_empty_columns,
 )
-from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
+from fedstep.analysis.client_spread import method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
 from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
@@ -75,9 +75,7 @@ def cost_table(table: Table) -> str:
 
 def worst_tenth(group: Group, table: Table) -> Spread:
     """Of the clients of a method's runs, as `fedstep clients` has noted it."""
-    scores: dict[str, ClientScores] = {}
-    for part in table.parts:
-        scores |= read_client_scores(RESULTS / part.folder)
+    scores = read_client_scores(RESULTS / table.folder)
     known = []
     for spec in group.specs:
         of_run = scores.get(spec["digest"])

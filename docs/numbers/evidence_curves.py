@@ -26,52 +26,40 @@ KNOWN = {
 
 
 @dataclass(frozen=True)
-class Part:
-    """Methods of one folder of results; no labels: all of them."""
-
-    folder: str
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Table:
     """A task, and the rounds at which its methods are compared."""
 
     name: str
-    parts: tuple[Part, ...]
+    folder: str  # of its results
     rounds: tuple[int, ...]
 
 
 TABLES = (
-    Table("FEMNIST", (Part("femnist-pace"),), (25, 50, 100, 200, 500)),
-    Table("FEMNIST, CNN", (Part("femnist-cnn"),), (20, 60, 120, 200)),
-    Table("CIFAR-10", (Part("cifar10-lenet"),), (20, 60, 120, 200)),
-    Table("CIFAR-100", (Part("cifar100-lenet"),), (20, 60, 120, 200)),
-    Table("Shakespeare", (Part("shakespeare-small"),), (20, 60, 120, 200)),
+    Table("FEMNIST", "femnist-pace", (25, 50, 100, 200, 500)),
+    Table("FEMNIST, CNN", "femnist-cnn", (20, 60, 120, 200)),
+    Table("CIFAR-10", "cifar10-lenet", (20, 60, 120, 200)),
+    Table("CIFAR-100", "cifar100-lenet", (20, 60, 120, 200)),
+    Table("Shakespeare", "shakespeare-small", (20, 60, 120, 200)),
 )
 
 
 @cache
-def groups_of(part: Part) -> list[Group]:
-    """The methods of a folder that are asked for; none where there is no folder yet."""
-    home = RESULTS / part.folder
+def groups_of(table: Table) -> list[Group]:
+    """The methods of a task; none where there are no results yet."""
+    home = RESULTS / table.folder
     if not home.exists():
         return []
-    groups = load_results(home).groups
-    return [group for group in groups if not part.labels or group.label in part.labels]
+    return list(load_results(home).groups)
 
 
 @cache
 def whole_groups(table: Table) -> list[Group]:
     """The methods of a task with the runs that reached the last round."""
     groups: list[Group] = []
-    for part in table.parts:
-        for group in groups_of(part):
-            whole = _whole(group, table.rounds[-1])
-            # a method that was tuned anew stands in an earlier part
-            known = any(other.label == group.label for other in groups)
-            if whole.runs and not known:
-                groups.append(whole)
+    for group in groups_of(table):
+        whole = _whole(group, table.rounds[-1])
+        if whole.runs:
+            groups.append(whole)
     tuned = {group.choice.spec for group in groups if group.choice.rounds}
     # a step that tuning has found again is not shown twice
     return [group for group in groups if group.label not in KNOWN or group.choice.spec not in tuned]

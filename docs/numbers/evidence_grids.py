@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from evidence_curves import TABLES, Part
+from evidence_curves import TABLES, Table
 from fedstep.analysis.results import load_results
 from fedstep.study.choices import Choice
 from fedstep.study.plan import Method
@@ -19,20 +19,18 @@ def grid_table() -> str:
         "|---|---|---|---|---|---|",
     ]
     for table in TABLES:
-        for part in table.parts:
-            lines += study_lines(part)
+        lines += study_lines(table)
     return "\n".join(lines) + "\n"
 
 
-def study_lines(part: Part) -> list[str]:
-    """The tuned methods of a study."""
-    results = load_results(RESULTS / part.folder)
+def study_lines(table: Table) -> list[str]:
+    """The tuned methods of a task."""
+    results = load_results(RESULTS / table.folder)
     lines = []
     for method in results.study.methods:
         choice = results.choices.get(method.label)
-        asked = not part.labels or method.label in part.labels
-        if asked and choice is not None and choice.scores:
-            lines.append(grid_line(part.folder, method, choice))
+        if choice is not None and choice.scores:
+            lines.append(grid_line(table.folder, method, choice))
     return lines
 
 

@@ -15,10 +15,8 @@ def missing_table() -> str:
         "|---|---|---|---|",
     ]
     for table in TABLES:
-        # the methods of a task's first folder are its study's; other folders lend a few
-        folder = table.parts[0].folder
-        study = load_results(RESULTS / folder).study
-        cells = [table.name, f"`{folder}`", *missing_cells(table, study)]
+        study = load_results(RESULTS / table.folder).study
+        cells = [table.name, f"`{table.folder}`", *missing_cells(table, study)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -40,4 +38,4 @@ def missing_cells(table: Table, study: Study) -> tuple[str, str]:
 
 def _is_left_out(table: Table, label: str) -> bool:
     """Whether there are runs that no table shows: a step that tuning has found again."""
-    return any(group.label == label for part in table.parts for group in groups_of(part))
+    return any(group.label == label for group in groups_of(table))
