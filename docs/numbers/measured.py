@@ -10,7 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -41,16 +43,28 @@ def program(path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up, and programs import their neighbours
+    # dataclasses look their module up
     sys.modules[name] = module
-    sys.path[:0] = [str(file.parent), str(BENCHMARKS)]
-    try:
-        # some tell Ray and their workers where to look: that is not for us
-        with patch.dict(os.environ):
-            spec.loader.exec_module(module)
-    finally:
-        del sys.path[:2]
+    # some tell Ray and their workers where to look: that is not for us
+    with neighbours_of(file), patch.dict(os.environ):
+        spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def neighbours_of(file: Path) -> Iterator[None]:
+    """Let a program import those beside it, whatever others have imported under the same names."""
+    folders = [file.parent, BENCHMARKS]
+    names = {path.stem for folder in folders for path in folder.glob("*.py")}
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path[:0] = [str(folder) for folder in folders]
+    try:
+        yield
+    finally:
+        del sys.path[: len(folders)]
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(others)
 
 
 def measured(name: str) -> Any:

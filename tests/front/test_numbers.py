@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -89,13 +90,18 @@ def test_every_block_of_a_page_is_made_by_somebody():
         assert {(page, name) for name in names} <= known
 
 
-def test_reading_what_was_measured_changes_nothing_of_the_process():
+def test_reading_what_was_measured_changes_nothing_of_the_process(monkeypatch):
+    # a module of somebody else with the name of a program's neighbour
+    stranger = ModuleType("problems")
+    monkeypatch.setitem(sys.modules, "problems", stranger)
     before = dict(os.environ), list(sys.path)
     measured = importlib.import_module("measured")
     measured.program.cache_clear()
-    for path in ("far.py", "kills/run.py", "attacks.py"):
+    for path in ("far.py", "kills/run.py", "attacks.py", "suite/run.py"):
         measured.program(path)
     assert (dict(os.environ), list(sys.path)) == before
+    assert sys.modules["problems"] is stranger
+    assert "held_out" not in sys.modules
 
 
 def sentence(words, **numbers):
