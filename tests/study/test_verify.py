@@ -96,6 +96,13 @@ def test_a_changed_number_is_named_with_its_round(home, capsys):
     assert main(["verify", str(home), "--only", "FedPace", "--rounds", "2"]) == 0
 
 
+def test_a_recorded_gap_does_not_agree_with_a_number(home, capsys):
+    # as a loss that was no number stands in a file
+    change(home, "FedPace", lambda row: {"loss": None} if row["round"] == 3 else {})
+    assert main(["verify", str(home), "--only", "FedPace"]) == 1
+    assert "recorded None" in capsys.readouterr().out
+
+
 def test_other_data_or_another_algorithm_are_named(home, capsys):
     def otherwise(row):
         return {"loss": row["loss"] + 1}
