@@ -14,7 +14,8 @@ from functools import cache, partial
 from statistics import fmean
 from typing import Any
 
-from answers_studies import armijo_table, draw_armijo, draw_cost, draw_kappa, kappa_table, save
+from answers_searches import armijo_table, draw_armijo
+from answers_studies import draw_cost, draw_kappa, kappa_table, save
 from evidence_curves import in_percent, spread_text
 from fedstep.analysis.statistics import Spread
 from fedstep.report.figures import pyplot

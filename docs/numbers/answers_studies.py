@@ -1,4 +1,4 @@
-"""Figures of docs/evidence.md that are made of the studies' results: cost, searches, kappa."""
+"""Figures of docs/evidence.md that are made of the studies' results: cost and kappa."""
 
 from __future__ import annotations
 
@@ -35,14 +35,6 @@ COLOUR_ORDER = (
 )
 # their colours alone could not be told apart
 DASHES = {"Delta-SGD": "--", "FATHOM": "-.", "FedAdam-SLS": ":"}
-WINDOW = 10  # rounds that a point of the searches is the mean of
-# networks, by the name of their task
-DEEP = {
-    "FEMNIST, CNN": "CNN, FEMNIST",
-    "CIFAR-10": "LeNet, CIFAR-10",
-    "CIFAR-100": "LeNet, CIFAR-100",
-    "Shakespeare": "LSTM, Shakespeare",
-}
 
 Row = dict[str, Any]
 
@@ -129,62 +121,6 @@ def _cost_curve(axes: Any, group: Group) -> None:
         zorder=3 if is_ours else 2,
         label=group.label,
     )
-
-
-def search_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Trials of a searched step by round, mean over seeds: 1 where the first guess is taken."""
-    curves = {}
-    for table in TABLES:
-        if table.name not in DEEP:
-            continue
-        for group in whole_groups(table):
-            if any(sum(run.column("trials")) for run in group.runs):
-                name = f"{group.label}: {DEEP[table.name]}"
-                curves[name] = mean_curve(group, lambda run: run.column("trials"))
-    for method, label in (("fedpace", OURS), ("fedsls", "FedSLS")):
-        found = [r["trials"] for r in rows if (r["question"], r["method"]) == ("deep", method)]
-        if found:
-            name = f"{label}: four hidden layers, digits"
-            curves[name] = [fmean(values) for values in zip(*found, strict=True)]
-    return curves
-
-
-def smoothed(values: Sequence[float]) -> list[float]:
-    """Means of so many rounds."""
-    count = len(values) // WINDOW
-    return [fmean(values[WINDOW * k : WINDOW * (k + 1)]) for k in range(count)]
-
-
-def draw_armijo(rows: Sequence[Row]) -> None:
-    """How long searches last as training goes on."""
-    plt = pyplot()
-    fig, axes = plt.subplots(figsize=(8.6, 3.6), layout="constrained")
-    for place, (name, curve) in enumerate(search_curves(rows).items()):
-        means = smoothed(curve)
-        rounds = [WINDOW * (k + 0.5) for k in range(len(means))]
-        axes.plot(
-            rounds,
-            means,
-            color=colour_pair(place)[0],
-            linestyle="-" if name.startswith(OURS) else "--",
-            label=name,
-        )
-    axes.set(xlabel="round", ylabel="trials of a searched step")
-    axes.grid(alpha=0.25)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8.5)
-    save(fig, "armijo")
-
-
-def armijo_table(rows: Sequence[Row]) -> str:
-    """Trials in the first and in the last rounds."""
-    lines = [
-        f"| method: network | trials, first {WINDOW} rounds | trials, last {WINDOW} rounds |",
-        "|---|---|---|",
-    ]
-    for name, curve in search_curves(rows).items():
-        means = smoothed(curve)
-        lines.append(f"| {name} | {means[0]:.2f} | {means[-1]:.2f} |")
-    return "\n".join(lines) + "\n"
 
 
 def kappa_of(file: str) -> list[Row]:

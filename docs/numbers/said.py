@@ -133,6 +133,12 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "rises to {early} at round 60 and falls to {late} at round 200; FedExpSLS",
+        early=at_round("CIFAR-100", "FedSLS", 60),
+        late=at_round("CIFAR-100", "FedSLS", 200),
+    ),
+    sentence(
+        EVIDENCE,
         "in nearly every step, and ends {gap} points below tuned FedAvg; nothing was tuned.",
         gap=behind("Shakespeare", "FedSLS", "FedAvg"),
     ),
