@@ -133,6 +133,16 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "is at {early} after 20 rounds and ends at {late}. Of the others that tune nothing, FATHOM "
+        "ends at {fathom}, level with tuned FedAvg at {average}, and Delta-SGD at {delta} for",
+        early=at_round("CIFAR-10", "FedAdam-SLS", 20),
+        late=final("CIFAR-10", "FedAdam-SLS"),
+        fathom=final("CIFAR-10", "FATHOM"),
+        average=final("CIFAR-10", "FedAvg"),
+        delta=final("CIFAR-10", "Delta-SGD"),
+    ),
+    sentence(
+        EVIDENCE,
         "rises to {early} at round 60 and falls to {late} at round 200; FedExpSLS",
         early=at_round("CIFAR-100", "FedSLS", 60),
         late=at_round("CIFAR-100", "FedSLS", 200),
