@@ -143,6 +143,17 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "NGN and FedSPS end at {ngn} and {sps}, as tuned FedAvg does",
+        ngn=final("FEMNIST", "NGN"),
+        sps=final("FEMNIST", "FedSPS"),
+    ),
+    sentence(
+        EVIDENCE,
+        "`max_step`, is taken. FedAdam-SLS ends at {adam}.",
+        adam=final("CIFAR-100", "FedAdam-SLS"),
+    ),
+    sentence(
+        EVIDENCE,
         "rises to {early} at round 60 and falls to {late} at round 200; FedExpSLS",
         early=at_round("CIFAR-100", "FedSLS", 60),
         late=at_round("CIFAR-100", "FedSLS", 200),
