@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from statistics import fmean
 
-from evidence_costs import Standing, first_round_below, median_reach, standing, worst_tenth
-from evidence_curves import OURS, TABLES, Table, value_at, whole_groups
+from evidence_costs import Standing, standing, worst_tenth
+from evidence_curves import TABLES, Table, value_at, whole_groups
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.summary import MethodSummary
@@ -96,16 +96,6 @@ def rounds(name: str) -> Number:
 def tenth(name: str) -> Number:
     """Of what the best rival was given."""
     return lambda: f"{int(rounds(name)().replace(',', '')) // 10}"
-
-
-def loss_reach(name: str) -> Number:
-    """The round at which the default has the training loss that the rival has in its end."""
-
-    def found() -> str:
-        target = result(name).rival.train_loss.mean
-        return whole(median_reach(group(name, OURS), partial(first_round_below, target=target)))
-
-    return found
 
 
 def whole(number: float) -> str:

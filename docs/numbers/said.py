@@ -10,7 +10,6 @@ from lookups import (
     at_round,
     behind,
     final,
-    loss_reach,
     of_seed,
     paper,
     paper_gap,
@@ -41,7 +40,7 @@ def sentence(page: str, words: str, **numbers: Number) -> Sentence:
 SENTENCES = (
     sentence(
         EVIDENCE,
-        "which is as good at round {reach} of 500. Both are near",
+        "which is as good at round {reach} of 500: from round 125 on",
         reach=reach("FEMNIST"),
     ),
     sentence(
@@ -70,14 +69,25 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
-        "it ends at {theirs}, `fedpace` at {ours}. Until round 200",
-        theirs=final("FEMNIST", "SCAFFOLD"),
+        "`fedpace` in the end, at {ours}: tuned FedDyn at {dyn} and tuned SCAFFOLD at {scaffold},",
         ours=final("FEMNIST", OURS),
+        dyn=final("FEMNIST", "FedDyn"),
+        scaffold=final("FEMNIST", "SCAFFOLD"),
     ),
     sentence(
         EVIDENCE,
-        "it has SCAFFOLD's final loss at round {round}.",
-        round=loss_reach("FEMNIST"),
+        "is ahead until round 100 ({ahead} against {behind}) and behind at round 200 "
+        "({ours} against {theirs}).",
+        ahead=at_round("FEMNIST", OURS, 100),
+        behind=at_round("FEMNIST", "FedDyn", 100),
+        ours=at_round("FEMNIST", OURS, 200),
+        theirs=at_round("FEMNIST", "FedDyn", 200),
+    ),
+    sentence(
+        EVIDENCE,
+        "serves the worst tenth of the writers better ({theirs} against {ours}).",
+        theirs=worst("FEMNIST", "FedDyn"),
+        ours=worst("FEMNIST", OURS),
     ),
     sentence(
         EVIDENCE,
