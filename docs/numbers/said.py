@@ -164,6 +164,11 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "with hindsight, it diverges on none and ends at {accuracy}.",
+        accuracy=final("CIFAR-10", "SCAFFOLD, a third of the step"),
+    ),
+    sentence(
+        EVIDENCE,
         "rises to {early} at round 60 and falls to {late} at round 200; FedExpSLS",
         early=at_round("CIFAR-100", "FedSLS", 60),
         late=at_round("CIFAR-100", "FedSLS", 200),
