@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from answers_studies import Row, colour_of, mean_curve, save
+from answers_studies import Row, colour_of, mean_curve, save, shared_legend
 from evidence_curves import OURS, TABLES, whole_groups
 from fedstep.report.figures import pyplot
 
@@ -78,11 +78,7 @@ def draw_armijo(rows: Sequence[Row]) -> None:
         axes.grid(alpha=0.25)
     for axes in grid[:, 0]:
         axes.set_ylabel("trials of a searched step")
-    lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
-    for axes in grid.flat[len(networks) :]:
-        axes.set_axis_off()
-    # one legend for all panels, in the place of a sixth
-    grid.flat[-1].legend(lines.values(), lines.keys(), loc="center", frameon=False, fontsize=9.5)
+    shared_legend(grid, len(networks))
     save(fig, "armijo")
 
 

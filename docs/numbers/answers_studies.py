@@ -65,10 +65,15 @@ def draw_cost() -> None:
         axes.set(ylabel="test accuracy, %")
         _plain_ticks(axes)
         axes.grid(alpha=0.25)
+    shared_legend(grid, len(tables))
+    save(fig, "cost")
+
+
+def shared_legend(grid: Any, used: int) -> None:
+    """One legend for all panels, in the place of the last one."""
     lines = {line.get_label(): line for axes in grid.flat for line in axes.get_lines()}
-    for axes in grid.flat[len(tables) :]:
+    for axes in grid.flat[used:]:
         axes.set_axis_off()
-    # one legend for all panels, in the place of a sixth
     grid.flat[-1].legend(
         lines.values(),
         lines.keys(),
@@ -76,7 +81,6 @@ def draw_cost() -> None:
         frameon=False,
         fontsize=9.5,
     )
-    save(fig, "cost")
 
 
 def _plain_ticks(axes: Any) -> None:
