@@ -8,7 +8,7 @@ from functools import partial
 from answers import answer_blocks
 from evidence_aim import aim_table, lead_table, printed_table, short_table
 from evidence_costs import cost_table, has_rivals
-from evidence_curves import TABLES, curve_table, whole_groups
+from evidence_curves import REMEMBERING, TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
 from evidence_missing import missing_table
 from pages import Block
@@ -22,6 +22,8 @@ def blocks() -> Iterator[Block]:
     yield Block("docs/paper.md", "four tasks", printed_table)
     yield Block(PAGE, "aim", aim_table)
     yield Block(PAGE, "lead", lead_table)
+    yield Block(PAGE, "aim, remembering", partial(aim_table, REMEMBERING))
+    yield Block(PAGE, "lead, remembering", partial(lead_table, REMEMBERING))
     for table in TABLES:
         if whole_groups(table):
             yield Block(PAGE, table.name, partial(curve_table, table))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from evidence_costs import cost_cells, difference_text, has_rivals, standing
-from evidence_curves import KNOWN, OURS, TABLES, Table, in_percent, spread_text
+from evidence_curves import KNOWN, OURS, REMEMBERING, TABLES, Table, in_percent, spread_text
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.statistics import Spread
@@ -15,21 +15,27 @@ from fedstep.analysis.statistics import Spread
 QUARTERS = (1, 2, 3, 4)
 
 
-def aim_table() -> str:
+def tasks_of(label: str) -> list[Table]:
+    """The tasks on which a method of ours can be held against somebody."""
+    return [table for table in TABLES if has_rivals(table) and label in standing(table).groups]
+
+
+def aim_table(label: str = OURS) -> str:
     """The aim, task by task, and whether it holds."""
     lines = [
-        "| task | FedPace | best rival | difference [95 %], seeds | at or above, or within one deviation | "
+        f"| task | {label} | best rival | difference [95 %], seeds | "
+        "at or above, or within one deviation | "
         "rounds to the rival's end | at most half | with tuning | at most a tenth |",
         "|---" * 9 + "|",
     ]
-    lines += [aim_line(table) for table in TABLES if has_rivals(table)]
+    lines += [aim_line(table, label) for table in tasks_of(label)]
     return "\n".join(lines) + "\n"
 
 
-def aim_line(table: Table) -> str:
+def aim_line(table: Table, label: str) -> str:
     """A task."""
     found = standing(table)
-    ours = found.ours
+    ours = found.of(label)
     gap = ours.difference
     assert gap is not None
     deviation = max(ours.score.std, found.rival.score.std)
@@ -39,12 +45,12 @@ def aim_line(table: Table) -> str:
     group = found.groups[found.rival.label]
     reach = ours.reach.rounds
     with_tuning = rounds + group.choice.rounds
-    total = f"{cost_cells(found.groups[OURS], reach, 0)[0]} of {with_tuning}"
+    reach_text = cost_cells(found.groups[label], reach, 0)[0]
+    total = f"{reach_text} of {with_tuning}"
     tenth = yes_no(reach <= with_tuning / 10)
     if found.rival.label in KNOWN:
         total = "grid not counted"
         tenth = "-"
-    reach_text = cost_cells(found.groups[OURS], reach, 0)[0]
     cells = [
         table.name,
         spread_text(in_percent(ours.score)),
@@ -59,18 +65,16 @@ def aim_line(table: Table) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def lead_table() -> str:
-    """When the default has what the best rival has after each quarter of its rounds."""
+def lead_table(label: str = OURS) -> str:
+    """When a method of ours has what the best rival has after each quarter of its rounds."""
     heads = [f"{quarter} / 4 of its rounds" for quarter in QUARTERS]
     lines = [
         "| task | best rival | " + " | ".join(heads) + " |",
         "|---" * (len(heads) + 2) + "|",
     ]
-    for table in TABLES:
-        if not has_rivals(table):
-            continue
+    for table in tasks_of(label):
         found = standing(table)
-        ours = mean_accuracies(found.groups[OURS])
+        ours = mean_accuracies(found.groups[label])
         theirs = mean_accuracies(found.groups[found.rival.label])
         cells = [table.name, found.rival.label]
         for quarter in QUARTERS:
@@ -95,12 +99,10 @@ def short_table() -> str:
     """The tasks in one line each, for the README."""
     lines = [
         "| task | FedPace, nothing set | best rival | difference [95 %], seeds | "
-        "rounds to the rival's final accuracy |",
-        "|---|---|---|---|---|",
+        "rounds to the rival's final accuracy | with clients that remember |",
+        "|---" * 6 + "|",
     ]
-    for table in TABLES:
-        if has_rivals(table):
-            lines.append(short_line(table))
+    lines += [short_line(table) for table in tasks_of(OURS)]
     return "\n".join(lines) + "\n"
 
 
@@ -120,8 +122,19 @@ def short_line(table: Table) -> str:
         f"{found.rival.label}: {spread_text(in_percent(found.rival.score))}",
         f"{difference_text(ours.difference)}, {ours.difference.pairs}",
         rounds,
+        remembering_text(table),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def remembering_text(table: Table) -> str:
+    """What FedPace with clients that remember ends at, and when it is as good as the rival."""
+    found = standing(table)
+    if REMEMBERING not in found.groups:
+        return "not run"
+    method = found.of(REMEMBERING)
+    reach = cost_cells(found.groups[REMEMBERING], method.reach.rounds, 0)[0]
+    return f"{spread_text(in_percent(method.score))}; {reach} rounds"
 
 
 def printed_table() -> str:
@@ -131,9 +144,7 @@ def printed_table() -> str:
         "| task | FedSLS | FedExpSLS | FedAvg, tuned | best rival | FedPace |",
         "|---" * 6 + "|",
     ]
-    for table in TABLES:
-        if not has_rivals(table):
-            continue
+    for table in tasks_of(OURS):
         found = standing(table)
         scores = {method.label: method.score for method in found.methods}
         cells = [table.name]

@@ -11,6 +11,7 @@ from statistics import median
 from evidence_curves import (
     KNOWN,
     OURS,
+    REMEMBERING,
     Table,
     in_percent,
     spread_text,
@@ -36,13 +37,17 @@ class Standing:
 
     @property
     def ours(self) -> MethodSummary:
-        return next(method for method in self.methods if method.label == OURS)
+        return self.of(OURS)
+
+    def of(self, label: str) -> MethodSummary:
+        """A method by its label."""
+        return next(method for method in self.methods if method.label == label)
 
 
 def has_rivals(table: Table) -> bool:
     """Whether there is somebody to be held against."""
-    labels = [group.label for group in whole_groups(table)]
-    return OURS in labels and len(labels) > 1
+    labels = {group.label for group in whole_groups(table)}
+    return OURS in labels and bool(labels - {OURS, REMEMBERING})
 
 
 @cache
@@ -50,7 +55,8 @@ def standing(table: Table) -> Standing:
     """The target is the final accuracy of the best rival: the mean of its last evaluations."""
     groups = whole_groups(table)
     rounds = table.rounds[-1]
-    rivals = compare_groups([g for g in groups if g.label != OURS], rounds)
+    theirs = [group for group in groups if group.label not in (OURS, REMEMBERING)]
+    rivals = compare_groups(theirs, rounds)
     best = max(rivals.methods, key=lambda method: method.score.mean)
     compared = compare_groups(groups, rounds, best.score.mean, best.label)
     by_label = {group.label: group for group in groups}

@@ -8,7 +8,7 @@ from functools import cache
 from statistics import fmean
 
 from evidence_costs import Standing, standing, worst_tenth
-from evidence_curves import TABLES, Table, value_at, whole_groups
+from evidence_curves import OURS, TABLES, Table, value_at, whole_groups
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.summary import MethodSummary
@@ -77,9 +77,9 @@ def worst(name: str, label: str) -> Number:
     return lambda: f"{100 * worst_tenth(group(name, label), task(name)).mean:.1f}"
 
 
-def reach(name: str) -> Number:
-    """The rounds that the default needs to be as good as the best rival in its end."""
-    return lambda: whole(result(name).ours.reach.rounds)
+def reach(name: str, label: str = OURS) -> Number:
+    """The rounds that a method, or the default, needs to be as good as the best rival in its end."""
+    return lambda: whole(result(name).of(label).reach.rounds)
 
 
 def rounds(name: str) -> Number:

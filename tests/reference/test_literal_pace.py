@@ -1,4 +1,4 @@
-"""fedpace written out in numpy, one number at a time, against the library.
+"""fedpace and fedpace_recall written out in numpy, one number at a time, against the library.
 
 The set-up is that of test_literal_numpy.py. D_i = w_{t,K}^i - w_t.
 """
@@ -6,12 +6,13 @@ The set-up is that of test_literal_numpy.py. D_i = w_{t,K}^i - w_t.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import exp, inf, log
 
 import numpy as np
 import pytest
 import torch
-from test_literal_numpy import DIM, EXECUTORS, KINDS, SCHEDULE, Array, Problem, problem
+from test_literal_numpy import DIM, EXECUTORS, KINDS, SCHEDULE, Array, K, Problem, problem
 from test_literal_servers import assert_same, library
 
 from fedstep import zoo
@@ -22,6 +23,15 @@ TAU, BETA = 0.1, 0.5
 RAREST, STEEPER = 8, 1.0
 EVERY = 4
 LONGEST, LENGTHS = 3.0, 0.8
+
+
+def tilted(p: Problem, tilt: Array) -> Problem:
+    """The same clients, whose functions have <tilt, w> added."""
+    return replace(
+        p,
+        loss=lambda w, a, y: p.loss(w, a, y) + float(tilt @ w),
+        gradient=lambda w, a, y: p.gradient(w, a, y) + tilt,
+    )
 
 
 def accepted_step(
@@ -35,16 +45,16 @@ def accepted_step(
         if value <= f + C * eta * slope:
             break
         eta = min(max(0.4 * eta / (1 - quotient), 0.1 * eta), 0.9 * eta)
-    assert abs(value - f) > NOISE * f  # null steps have tests of their own
+    assert abs(value - f) > NOISE * abs(f)  # null steps have tests of their own
     return eta, quotient
 
 
 def pace_client(
     p: Problem, w_t: Array, i: int, T: float, s: float, scale: Array
-) -> tuple[Array, float, Array, float | None]:
-    """The client's model, the logarithm of its step, its squared gradients and its overshoot."""
+) -> tuple[Array, float, Array, float | None, Array]:
+    """The client's model, the logarithm of its step, its squared gradients, its overshoot and its mean gradient."""
     w, last, guess = w_t.copy(), 0.0, 0.0
-    promised, bent, squares = 0.0, 0.0, np.zeros(DIM)
+    promised, bent, squares, gradients = 0.0, 0.0, np.zeros(DIM), np.zeros(DIM)
     since, searched = 0, 0.0
     ahead, behind, first = 0.0, 0.0, np.zeros(DIM)
     for k, (a, y) in enumerate(p.local_batches(i)):
@@ -56,6 +66,7 @@ def pace_client(
             behind -= first @ (w - w_t)
         d = -g / (np.sqrt(scale) + TAU)
         squares += g**2
+        gradients += g
         if last == 0:
             eta = T or 0.01 * p.loss(w, a, y) / -(g @ d)
         else:
@@ -78,7 +89,8 @@ def pace_client(
         last = eta
         w = w + s * eta * d
     overshoot = min(max(ahead / behind, -1.0), 1.0) if behind > 0 else None
-    return w, log(promised / bent) if T else guess, squares / np.mean(squares), overshoot
+    report = log(promised / bent) if T else guess
+    return w, report, squares / np.mean(squares), overshoot, gradients / K
 
 
 def cos(a: Array, b: Array) -> float:
@@ -107,25 +119,55 @@ class LiteralPace:
         self.M = 0.9 * self.M + 0.1 * D
 
 
-def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
+class Controls:
+    """What clients remember, and how far it is relied on."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Array] = {}
+        self.r, self.foretold, self.recalled = 0.0, 0.0, 0.0
+
+    @property
+    def c(self) -> Array:
+        return sum(self.of.values()) / len(self.of) if self.of else np.zeros(DIM)
+
+    def tilt(self, i: int) -> Array:
+        return self.r * (self.c - self.of[i]) if i in self.of else np.zeros(DIM)
+
+    def after(self, S: tuple[int, ...], gradients: list[Array]) -> None:
+        """gradients: the mean gradient of every client of S along its path, tilt included."""
+        own = {i: g - self.tilt(i) for i, g in zip(S, gradients, strict=True)}
+        again = [i for i in S if i in self.of]
+        foretold = sum((own[i] - self.c) @ (self.of[i] - self.c) for i in again)
+        recalled = sum((self.of[i] - self.c) @ (self.of[i] - self.c) for i in again)
+        self.foretold = 0.9 * self.foretold + foretold / len(S)
+        self.recalled = 0.9 * self.recalled + recalled / len(S)
+        self.of.update(own)
+        if self.recalled:
+            self.r = min(max(self.foretold / self.recalled, 0.0), 1.0)
+
+
+def pace_rounds(p: Problem, controls: Controls | None = None) -> Iterator[tuple[Array, float]]:
     w, m, scale = np.zeros(DIM), np.zeros(DIM), np.ones(DIM)
     T, b, L = 0.0, 0.0, 0.0
     pace = LiteralPace(DIM)
     for t, S in enumerate(SCHEDULE):
-        ends = [pace_client(p, w, i, T, exp(pace.a), scale) for i in S]
-        deltas = [end - w for end, _, _, _ in ends]
+        bent = [tilted(p, controls.tilt(i)) if controls else p for i in S]
+        ends = [pace_client(f, w, i, T, exp(pace.a), scale) for f, i in zip(bent, S, strict=True)]
+        if controls:
+            controls.after(S, [end[4] for end in ends])
+        deltas = [end[0] - w for end in ends]
         D = sum(deltas) / len(S)
-        measured = exp(np.mean([report for _, report, _, _ in ends]))
+        measured = exp(np.mean([end[1] for end in ends]))
         if T == 0:
             T = measured
         elif measured > 1.7 * T:
             T = min(measured, 2 * T)
         else:
             T = min(measured, 1.05 * T)
-        squares = sum(q for _, _, q, _ in ends) / len(S)
+        squares = sum(end[2] for end in ends) / len(S)
         squares = squares / np.mean(squares)
         scale = squares if t == 0 else 0.9 * scale + 0.1 * squares
-        shares = [o for _, _, _, o in ends if o is not None]
+        shares = [end[3] for end in ends if end[3] is not None]
         overshoot = float(np.mean(shares)) if shares else 0.0
         pace.after(D, overshoot, T)
         spread = np.mean([delta @ delta for delta in deltas]) / (D @ D)
@@ -142,6 +184,15 @@ def pace_rounds(p: Problem) -> Iterator[tuple[Array, float]]:
 def test_fedpace_shares_a_step_and_a_scale_keeps_a_pace_and_goes_on(kind, executor):
     p = problem(kind)
     assert_same(library(p, zoo.fedpace(), executor), pace_rounds(p), 1e-9)
+
+
+@EXECUTORS
+@KINDS
+def test_fedpace_recall_takes_away_what_clients_remember(kind, executor):
+    p, controls = problem(kind), Controls()
+    assert_same(library(p, zoo.fedpace_recall(), executor), pace_rounds(p, controls), 1e-9)
+    # clients that come back meet something of what they left with
+    assert 0.1 < controls.r < 1
 
 
 @pytest.mark.parametrize("seed", range(5))

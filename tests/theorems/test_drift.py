@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fedstep import zoo
+from fedstep.corrections.trusted_control import TrustedControl
 from fedstep.data.federation import Federation
 from fedstep.data.plan import InOrder, Plan
 from fedstep.execute import Cohort, Store, Task
@@ -62,8 +63,18 @@ def test_fedavg_and_fedprox_stop_elsewhere():
         zoo.fedlin(0.4, divide=True),
         zoo.feddane(0.1, 0.5),
         zoo.mime(0.1, 0.5),
+        replace(zoo.fedavg(0.1), correction=TrustedControl()),
     ],
-    ids=["scaffold II", "scaffold I", "feddyn", "fedlin", "fedlin divided", "feddane", "mime"],
+    ids=[
+        "scaffold II",
+        "scaffold I",
+        "feddyn",
+        "fedlin",
+        "fedlin divided",
+        "feddane",
+        "mime",
+        "trusted control",
+    ],
 )
 def test_corrections_end_at_the_minimum(algorithm):
     assert distance(algorithm, 100) < 1e-6
@@ -78,6 +89,11 @@ def test_scaffold_with_a_line_search_ends_at_the_minimum():
 def test_scaffold_ends_at_the_minimum_when_two_of_three_clients_take_part():
     assert distance(zoo.scaffold(0.1), 120, per_round=2) < 1e-6
     assert distance(zoo.fedavg(0.1), 60, per_round=2) > 0.02
+
+
+def test_trusted_control_ends_at_the_minimum_when_two_of_three_clients_take_part():
+    algorithm = replace(zoo.fedavg(0.1), correction=TrustedControl())
+    assert distance(algorithm, 200, per_round=2) < 1e-6
 
 
 def test_fednova_ends_near_the_minimum_where_clients_with_more_steps_pull_fedavg_away():

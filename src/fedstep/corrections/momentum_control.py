@@ -9,7 +9,8 @@ import torch
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
 from fedstep.core.types import Batch, Context
-from fedstep.core.vec import NewState, Scalar, State, Vec, scale
+from fedstep.core.vec import NewState, State, Vec, scale
+from fedstep.corrections.along_path import change_to_mean, inverse
 from fedstep.corrections.base import Correction, Finished
 from fedstep.local.terms import Linear, Term
 from fedstep.local.trace import Trace
@@ -20,22 +21,9 @@ def _check_beta(part: str, beta: float) -> None:
         raise InputError(f"{part}(beta={beta}): beta must lie in (0, 1]; 1 has no memory")
 
 
-def _inverse(count: Scalar) -> Scalar:
-    """1 / count, 0 where there is nothing to divide."""
-    some = count > 0
-    return torch.where(some, 1 / torch.where(some, count, 1.0), 0.0)
-
-
 def _per_length(ctx: Context, x: Vec, trace: Trace) -> Vec:
     """A client's way per unit of the steps it took."""
-    return scale(_inverse(trace.length), x - ctx.anchor)
-
-
-def _change(control: Vec, gradients: Vec, trace: Trace) -> Vec:
-    """From the old control to the mean of the gradients; 0 for a client without a step."""
-    mean = scale(_inverse(trace.steps), gradients)
-    took = (trace.steps > 0).to(control.dtype)
-    return scale(took, mean - control)
+    return scale(inverse(trace.length), x - ctx.anchor)
 
 
 @dataclass(frozen=True)
@@ -84,7 +72,7 @@ class ControlledMomentum(Correction):
 
     def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
         memory = ctx.memory.correction
-        change = _change(memory["control"], memory["gradients"], trace)
+        change = change_to_mean(memory["control"], memory["gradients"], trace)
         return Finished(
             _per_length(ctx, x, trace),
             memory={"control": memory["control"] + change},
@@ -176,10 +164,10 @@ class ReducedMomentum(Correction):
 
     def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
         memory = ctx.memory.correction
-        change = _change(memory["control"], memory["gradients"], trace)
+        change = change_to_mean(memory["control"], memory["gradients"], trace)
         message = {
             "change": change,
-            "momentum": scale(_inverse(trace.steps), memory["way"]),
+            "momentum": scale(inverse(trace.steps), memory["way"]),
             # who took no step says nothing about the momentum
             "took": (trace.steps > 0).to(x.dtype),
         }
@@ -260,7 +248,7 @@ class OwnMomentum(Correction):
 
     def finish(self, ctx: Context, x: Vec, trace: Trace) -> Finished:
         memory = ctx.memory.correction
-        toward_new = _change(memory["momentum"], memory["gradients"], trace)
+        toward_new = change_to_mean(memory["momentum"], memory["gradients"], trace)
         # a first gradient has nothing to be mixed with
         beta = 1 + memory["met"] * (self.beta - 1)
         change = scale(beta, toward_new)

@@ -76,11 +76,13 @@ class L2(Term):
 class Linear(Term):
     """<shared[plus] - memory[minus], x>: tilt the loss by control vectors (SCAFFOLD and its kin).
 
-    Both name vectors of the correction, in its shared state and in the client's memory.
+    Both name vectors of the correction, in its shared state and in the client's memory; `times`
+    names a number in the client's memory by which the tilt is multiplied.
     """
 
     plus: str | None = None  # added, from the shared state
     minus: str | None = None  # taken away, from the client's memory
+    times: str | None = None  # a factor, from the client's memory
 
     def __post_init__(self) -> None:
         if self.plus is None and self.minus is None:
@@ -95,12 +97,18 @@ class Linear(Term):
         batch: Batch,
         ctx: Context,
     ) -> Scalar:
+        value = dot(self._tilt(ctx), x)
+        if self.times is None:
+            return value
+        return ctx.memory.correction[self.times] * value
+
+    def _tilt(self, ctx: Context) -> Vec:
         if self.minus is None:
-            return dot(ctx.shared.correction[str(self.plus)], x)
+            return ctx.shared.correction[str(self.plus)]
         tilt = -ctx.memory.correction[self.minus]
         if self.plus is not None:
             tilt = ctx.shared.correction[self.plus] + tilt
-        return dot(tilt, x)
+        return tilt
 
 
 def embedded(out: Output) -> Tensor:

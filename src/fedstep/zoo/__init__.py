@@ -45,7 +45,7 @@ from fedstep.zoo.corrected import (
 from fedstep.zoo.horizon import padamfed, padamfed_vr, parfrefl
 from fedstep.zoo.matrices import fedmuon, local_muon
 from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
-from fedstep.zoo.pace import fedpace
+from fedstep.zoo.pace import fedpace, fedpace_recall
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
 from fedstep.zoo.sharpness import fedlesam, fedsam, fedspeed, mofedsam
@@ -89,6 +89,7 @@ __all__ = [
     "fedngn",
     "fednova",
     "fedpace",
+    "fedpace_recall",
     "fedponos",
     "fedprobls",
     "fedproto",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import sqrt
 
 from fedstep.algorithm import Algorithm
+from fedstep.corrections.trusted_control import TrustedControl
 from fedstep.local.conditioned import Conditioned
 from fedstep.local.solver import LocalSolver
 from fedstep.server.onward import Onward
@@ -57,3 +58,20 @@ def fedpace(
         Onward(Steady(momentum), most, gain),
         readout=Polynomial(average),
     )
+
+
+def fedpace_recall(memory: float = 0.9) -> Algorithm:
+    """fedpace whose clients remember their gradients, as far as these foretell anything.
+
+        clients descend f_i(x) + r <c - c_i, x> as in fedpace;  c_i: the mean gradient of their
+        last path;  c: the mean of the c_i
+        r = sum <new c_i - c, c_i - c> / sum |c_i - c|^2, within [0, 1]
+
+    Sums over clients and rounds, the weights of old rounds fade by `memory`. Clients pull each
+    their own way; what of that stays the same from one of their rounds to the next is taken away.
+    For clients that come back: those that come once remember nothing, and this is fedpace. One
+    vector more than fedpace each way, and one that every client keeps.
+    Paper: none; the controls are those of SCAFFOLD (Karimireddy et al., ICML 2020).
+    Special case: the first round is that of fedpace.
+    """
+    return replace(fedpace(), correction=TrustedControl(memory))
