@@ -40,6 +40,18 @@ def sentence(page: str, words: str, **numbers: Number) -> Sentence:
 SENTENCES = (
     sentence(
         EVIDENCE,
+        "FedSpeed ends at {speed}, for three gradients a step, FedCM at {cm}, FedAvgM at {avgm}, "
+        "FedYogi at {yogi}, FedExProx, as programs have it, at {exprox} and FedProx at {prox}, "
+        "as FedAvg does.",
+        speed=final("FEMNIST", "FedSpeed"),
+        cm=final("FEMNIST", "FedCM"),
+        avgm=final("FEMNIST", "FedAvgM"),
+        yogi=final("FEMNIST", "FedYogi"),
+        exprox=final("FEMNIST", "FedExProx, as programs have it"),
+        prox=final("FEMNIST", "FedProx"),
+    ),
+    sentence(
+        EVIDENCE,
         "which is as good at round {reach} of 500: from round 125 on",
         reach=reach("FEMNIST"),
     ),
