@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from answers_studies import Row, colour_of, mean_curve, save, shared_legend
-from evidence_curves import OURS, TABLES, whole_groups
+from evidence_curves import OURS, REMEMBERING, TABLES, whole_groups
 from fedstep.report.figures import pyplot
 
 WINDOW = 10  # rounds that a point is the mean of
@@ -89,6 +89,7 @@ def _draw(axes: Any, one: Searches) -> None:
         means,
         color=colour_of(one.method),
         linewidth=2.2 if one.method == OURS else 1.4,
+        linestyle="--" if one.method == REMEMBERING else "-",
         label=one.method,
     )
 

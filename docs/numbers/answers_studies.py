@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
-from evidence_curves import KNOWN, OURS, TABLES, whole_groups
+from evidence_curves import KNOWN, OURS, REMEMBERING, TABLES, whole_groups
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.report.figures import pyplot
@@ -34,7 +34,7 @@ COLOUR_ORDER = (
     "FedAdam-SLS",
 )
 # their colours alone could not be told apart
-DASHES = {"Delta-SGD": "--", "FATHOM": "-.", "FedAdam-SLS": ":"}
+DASHES = {"Delta-SGD": "--", "FATHOM": "-.", "FedAdam-SLS": ":", REMEMBERING: "--"}
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ def draw_cost() -> None:
     for axes, table in zip(grid.flat, tables, strict=False):
         for group in whole_groups(table):
             # those of all tasks: a panel of twenty methods could not be read
-            if method_name(group.label) in COLOUR_ORDER:
+            if method_name(group.label) in (*COLOUR_ORDER, REMEMBERING):
                 _cost_curve(axes, group)
         axes.set(title=table.name, xlabel="gradient equivalents / 1,000")
         axes.set(ylabel="test accuracy, %")
@@ -98,8 +98,10 @@ def method_name(label: str) -> str:
 
 
 def colour_of(label: str) -> str:
-    """One colour for a method on all tasks, whatever its steps are."""
+    """One colour for a method on all tasks, whatever its steps are, and for both of ours."""
     name = method_name(label)
+    if name == REMEMBERING:
+        name = OURS
     place = COLOUR_ORDER.index(name) if name in COLOUR_ORDER else len(COLOUR_ORDER)
     return colour_pair(place)[0]
 
