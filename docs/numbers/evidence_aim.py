@@ -99,7 +99,7 @@ def short_table() -> str:
     """The tasks in one line each, for the README."""
     lines = [
         "| task | FedPace, nothing set | best rival | difference [95 %], seeds | "
-        "rounds to the rival's final accuracy | with clients that remember |",
+        "rounds to the rival's final accuracy | FedPace-recall; rounds |",
         "|---" * 6 + "|",
     ]
     lines += [short_line(table) for table in tasks_of(OURS)]
@@ -134,7 +134,7 @@ def remembering_text(table: Table) -> str:
         return "not run"
     method = found.of(REMEMBERING)
     reach = cost_cells(found.groups[REMEMBERING], method.reach.rounds, 0)[0]
-    return f"{spread_text(in_percent(method.score))}; {reach} rounds"
+    return f"{spread_text(in_percent(method.score))}; {reach}"
 
 
 def printed_table() -> str:
