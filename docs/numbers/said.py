@@ -54,6 +54,18 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "it ends at {remembering} where `fedpace` has {ours} and tuned FedAdam {theirs}, and is as "
+        "good as FedAdam in its end at round {reach}. Its worst tenth of writers has {worst}, that "
+        "of FedAdam {theirs_worst}.",
+        remembering=final("FEMNIST, CNN", REMEMBERING),
+        ours=final("FEMNIST, CNN", OURS),
+        theirs=final("FEMNIST, CNN", "FedAdam"),
+        reach=reach("FEMNIST, CNN", REMEMBERING),
+        worst=worst("FEMNIST, CNN", REMEMBERING),
+        theirs_worst=worst("FEMNIST, CNN", "FedAdam"),
+    ),
+    sentence(
+        EVIDENCE,
         "It ends at {remembering} where `fedpace` has {ours}, and its seeds differ more.",
         remembering=final("CIFAR-10", REMEMBERING),
         ours=final("CIFAR-10", OURS),
