@@ -66,6 +66,11 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "- FATHOM, which tunes nothing either, ends at {fathom}.",
+        fathom=final("FEMNIST, CNN", "FATHOM"),
+    ),
+    sentence(
+        EVIDENCE,
         "It ends at {remembering} where `fedpace` has {ours}, and its seeds differ more.",
         remembering=final("CIFAR-10", REMEMBERING),
         ours=final("CIFAR-10", OURS),
