@@ -32,7 +32,7 @@ def result(name: str) -> Standing:
 
 def method(name: str, label: str) -> MethodSummary:
     """A method of a task, over its seeds."""
-    return next(found for found in result(name).methods if found.label == label)
+    return result(name).of(label)
 
 
 def group(name: str, label: str) -> Group:
