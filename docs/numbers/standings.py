@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedstep.leaderboard.read import read_board
-from fedstep.leaderboard.standings import standings_markdown
+from fedstep.leaderboard.standings import roundup_markdown, roundups
+from fedstep.leaderboard.track import Size
 from pages import RESULTS, Block
 
 
 def blocks() -> Iterator[Block]:
-    """One."""
-    yield Block("docs/leaderboard.md", "standings", standings_table)
+    """That of the small tracks."""
+    yield Block("docs/leaderboard.md", "standings", lambda: standings_table("small"))
 
 
-def standings_table() -> str:
-    """The committed results, best entries first."""
-    return standings_markdown(read_board(RESULTS / "leaderboard"))
+def standings_table(size: Size) -> str:
+    """The committed results of the tracks of a size, best entries first."""
+    board = read_board(RESULTS / "leaderboard")
+    (roundup,) = [each for each in roundups(board) if each.size == size]
+    return roundup_markdown(roundup)

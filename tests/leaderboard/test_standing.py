@@ -14,6 +14,7 @@ from fedstep.leaderboard.match import Match
 from fedstep.leaderboard.outcome import Spending, outcome_path, read_outcome
 from fedstep.leaderboard.read import read_board
 from fedstep.leaderboard.standing import ranked, standing_of
+from fedstep.leaderboard.standings import roundup_markdown, roundups
 from fedstep.leaderboard.track import read_track, shipped_tracks
 from fedstep.run.columns import MetricInfo
 from fedstep.study.work import prepare
@@ -144,6 +145,28 @@ def test_results_by_other_rules_or_in_a_wrong_place_are_named_and_left_out(tmp_p
     assert shown["hills"] == 1
     assert shown[track.name] == 0
     assert len(board.warnings) == 3
+
+
+def test_a_place_among_few_on_a_large_track_is_not_averaged_with_one_among_many(tmp_path):
+    large = replace(boards.TRACK, name="mountains", size="large")
+    other = replace(boards.SEARCH, name="other")
+    boards.write(
+        tmp_path,
+        boards.outcome(boards.SEARCH, 0.9),
+        boards.outcome(other, 0.85),
+        boards.outcome(boards.AVG, 0.8),
+        boards.outcome(boards.AVG, 0.9, large),
+    )
+    small, alone = roundups(read_board(tmp_path))
+    assert [(row.name, row.mean_place) for row in small.rows] == [
+        ("search", 1),
+        ("other", 2),
+        ("avg", 3),
+    ]
+    # first of one there, which makes it no better on the small one
+    assert [(row.name, row.mean_place) for row in alone.rows] == [("avg", 1)]
+    assert "mountains" in roundup_markdown(alone)
+    assert "mountains" not in roundup_markdown(small)
 
 
 def test_what_ships_can_be_read():

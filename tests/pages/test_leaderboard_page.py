@@ -12,7 +12,7 @@ from visits import PHONE, WIDE
 from fedstep.cli import main
 from fedstep.leaderboard.page import board_page
 from fedstep.leaderboard.read import read_board
-from fedstep.leaderboard.standings import entry_standings
+from fedstep.leaderboard.standings import roundups
 from fedstep.report.render import render
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -124,7 +124,8 @@ def test_of_very_many_lines_those_of_the_best_places_are_shown_first(visit, tmp_
         boards.write(tmp_path, boards.outcome(entry, 0.9 - 0.04 * number))
     assert main(["leaderboard", "page", "--home", str(tmp_path)]) == 0
     opened = visit((tmp_path / "index.html").as_uri())
-    standings = entry_standings(read_board(tmp_path))
+    (roundup,) = roundups(read_board(tmp_path))
+    standings = roundup.rows
     last = {row.name for row in standings[-2:]}
     chart = opened.page.locator("#hills figure:nth-child(1)")
     hidden = chart.locator("g.series.hidden").evaluate_all("all => all.map(g => g.dataset.name)")
@@ -132,6 +133,21 @@ def test_of_very_many_lines_those_of_the_best_places_are_shown_first(visit, tmp_
     assert not opened.page.get_by_label(standings[-1].name).is_checked()
     opened.page.get_by_label(standings[-1].name).check()
     assert chart.locator("g.series.hidden").count() == 1
+
+
+def test_large_tracks_have_a_table_of_their_own_and_lines_at_once(visit, tmp_path):
+    for number in range(12):
+        entry = replace(boards.SEARCH, name=f"m{number:02}", title=f"m{number:02}")
+        boards.write(tmp_path, boards.outcome(entry, 0.9 - 0.04 * number))
+    # the last of the small track is the only one of the large
+    long = replace(boards.TRACK, name="mountains", size="large")
+    boards.write(tmp_path, boards.outcome(entry, 0.9, long))
+    assert main(["leaderboard", "page", "--home", str(tmp_path)]) == 0
+    opened = visit((tmp_path / "index.html").as_uri())
+    assert len(first_column(opened, "#all-small table")) == 12
+    assert first_column(opened, "#all-large table") == [entry.name]
+    chart = opened.page.locator("#mountains figure:nth-child(1)")
+    assert chart.locator("g.series.hidden").count() == 0
 
 
 def test_a_page_without_results_says_how_to_make_one(visit, tmp_path):

@@ -85,12 +85,12 @@ def list_board(options: argparse.Namespace) -> None:
     """The tracks with the best entry of each, then the entries."""
     from fedstep.leaderboard.entry import shipped_entries
     from fedstep.leaderboard.read import read_board
-    from fedstep.leaderboard.standings import standings_markdown
+    from fedstep.leaderboard.standings import roundup_markdown, roundups
 
     board = read_board(options.home)
     if options.markdown:
         # print, not the console: no width of a terminal may break the lines
-        print(printable(standings_markdown(board)), end="")
+        print(printable("\n".join(roundup_markdown(each) for each in roundups(board))), end="")
         return
     entries = shipped_entries()
     if options.json:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite, isnan
 
 from fedstep.leaderboard.provenance import made_by, provenance_name
 from fedstep.leaderboard.read import Board, ShownTrack
 from fedstep.leaderboard.standing import Standing, mean_curve
-from fedstep.leaderboard.standings import (
-    EntryStandings,
-    entry_standings,
-    tracks_with_results,
-)
+from fedstep.leaderboard.standings import EntryStandings, Roundup, roundups
 from fedstep.leaderboard.words import cost_text, target_text, track_facts
 from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label, metric_spread, with_unit
@@ -39,15 +35,15 @@ RULES = (
     "over a window of evaluations and over all seeds is there. Grid points are compared on clients "
     "that are set aside, never on test samples; seeds are drawn from the hash of track and entry. "
     "A forward pass alone is a third of a gradient. Every number leads to the command and the hash "
-    f"that made it. Charts open with the {SHOWN} entries of the best mean place; a click on a name "
-    "shows another."
+    f"that made it. Charts open with the entries of the best mean place, {SHOWN} at most; a click on "
+    "a name shows another."
 )
 
 
 def board_page(board: Board) -> Page:
     """All tracks with their entries; a track without results says how to be the first."""
     styles = _styles(board)
-    sections = [_overview(board, styles)]
+    sections = [_overview(roundup, styles) for roundup in roundups(board)]
     sections += [_track_section(shown, styles) for shown in board.tracks]
     return Page(
         title="The fedstep leaderboard",
@@ -55,7 +51,7 @@ def board_page(board: Board) -> Page:
         legend=_legend(board, styles),
         texts=(RULES,),
         warning=" ".join(board.warnings),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(sections),
         command="fedstep leaderboard page",
     )
 
@@ -74,7 +70,7 @@ def _legend(board: Board, styles: Mapping[str, LineStyle]) -> tuple[LegendKey, .
     # the target alone is no legend
     if len(styles) < 2:
         return ()
-    leaders = [row.name for row in entry_standings(board)[:SHOWN]]
+    leaders = _leaders(roundups(board))
     keys = []
     for key in legend_of(list(styles)):
         shown = key.name in leaders or key.name == TARGET
@@ -82,8 +78,14 @@ def _legend(board: Board, styles: Mapping[str, LineStyle]) -> tuple[LegendKey, .
     return tuple(keys)
 
 
+def _leaders(tables: Sequence[Roundup]) -> set[str]:
+    """The best of every table, as many of each."""
+    most = SHOWN // len(tables)
+    return {row.name for roundup in tables for row in roundup.rows[:most]}
+
+
 def _summary(board: Board) -> str:
-    with_results = tracks_with_results(board)
+    with_results = [shown for shown in board.tracks if shown.standings]
     if not with_results:
         return "There is no result yet: fedstep leaderboard run TRACK ENTRY makes one."
     firsts = []
@@ -98,20 +100,17 @@ def _summary(board: Board) -> str:
     return f"First: {'; '.join(firsts)}."
 
 
-def _overview(board: Board, styles: Mapping[str, LineStyle]) -> Section | None:
+def _overview(roundup: Roundup, styles: Mapping[str, LineStyle]) -> Section:
     """Entries by tracks: all rounds to the target."""
-    shown = tracks_with_results(board)
-    if not shown:
-        return None
-    # the order of the rows is that of the table in docs/leaderboard.md
-    rows = [_overview_row(row, shown, styles[row.name]) for row in entry_standings(board)]
-    heads = ("entry", "mean place", "reached", *(each.track.name for each in shown))
+    # the order of the rows is that of the tables in docs/leaderboard.md
+    rows = [_overview_row(row, roundup.tracks, styles[row.name]) for row in roundup.rows]
+    heads = ("entry", "mean place", "reached", *(each.track.name for each in roundup.tracks))
     return Section(
-        "All tracks",
+        f"All {roundup.size} tracks",
         words="Rounds to the target of each track, tuning counted; empty: not run yet. "
         "A click on a head sorts.",
         tables=(PageTable(heads, tuple(rows), sortable=True),),
-        name="all",
+        name=f"all-{roundup.size}",
     )
 
 

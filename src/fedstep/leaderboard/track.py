@@ -28,6 +28,7 @@ FileName = Annotated[
 Seeds = Annotated[int, Meta(ge=FEWEST_SEEDS, le=100, description="a whole number, 3 to 100")]
 Target = Annotated[float, Meta(description="a value of the metric, such as 0.9")]
 Size = Annotated[Literal["small", "large"], Meta(description="'small' or 'large'")]
+SIZES: tuple[Size, ...] = ("small", "large")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def read_track(path: Path) -> Track:
 def shipped_tracks() -> list[Track]:
     """The tracks that come with the package, the small ones first."""
     tracks = [read_track(path) for path in sorted(TRACKS.glob("*.toml"))]
-    return sorted(tracks, key=lambda track: track.size == "large")
+    return sorted(tracks, key=lambda track: SIZES.index(track.size))
 
 
 def _track(name: str, table: Table) -> Track:
