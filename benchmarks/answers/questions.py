@@ -129,6 +129,40 @@ def knobs(step: float, adam_step: float, server_step: float) -> tuple[Knob, ...]
     )
 
 
+@dataclass(frozen=True)
+class Setting:
+    """An argument of fedpace: two values below its default and two above."""
+
+    name: str
+    below: tuple[float, float]
+    default: float
+    above: tuple[float, float]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return (*self.below, self.default, *self.above)
+
+    def method(self, value: float) -> str:
+        """The default is the method as it is, so all settings share its runs."""
+        if value == self.default:
+            return FEDPACE
+        return f"fedpace({self.name}={value:g})"
+
+
+# all that fedpace can be told; FACTORS would lead out of where most of them may lie
+SETTINGS = (
+    Setting("aim", (0.1, 0.2), 0.3, (0.45, 0.6)),
+    Setting("gain", (0.1, 0.25), 0.5, (1.0, 2.0)),
+    Setting("memory", (0.5, 0.8), 0.9, (0.95, 0.98)),
+    Setting("tau", (0.01, 0.03), 0.1, (0.3, 1.0)),
+    Setting("beta", (0.0, 0.25), 0.5, (0.7, 0.9)),
+    Setting("most", (1.0, 2.0), 4.0, (8.0, 16.0)),
+    Setting("average", (1.0, 3.0), 8.0, (20.0, 50.0)),
+)
+# by the name of the question
+SETTING_TASKS = {"settings": BASE, "settings, deep": DEEP}
+
+
 def halves(samples: Samples, seed: int) -> tuple[Samples, Samples]:
     """Two halves of the samples, drawn by the seed."""
     x, y = samples

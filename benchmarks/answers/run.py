@@ -35,6 +35,8 @@ from questions import (  # noqa: E402
     FEDAVG,
     FEDPACE,
     FEDSLS,
+    SETTING_TASKS,
+    SETTINGS,
     STEPS,
     SWEEPS,
     Question,
@@ -206,6 +208,15 @@ def finer(answers: Answers) -> None:
     sensitivity(answers, FACTORS[1::2])
 
 
+def settings(answers: Answers) -> None:
+    """Every argument of fedpace below and above its default, one at a time."""
+    for question, problem in SETTING_TASKS.items():
+        for setting in SETTINGS:
+            for value in setting.values:
+                answers.seeds(question, 0.0, problem, setting.method(value))
+            print(question, setting.name, flush=True)
+
+
 def start(answers: Answers) -> None:
     """From scratch (0) and from a network that was trained before (1)."""
     for at in (0.0, 1.0):
@@ -224,7 +235,13 @@ def deep(answers: Answers) -> None:
 
 def main() -> None:
     sweeps = {question.name: question for question in SWEEPS}
-    others = {"sensitivity": sensitivity, "start": start, "deep": deep, "finer": finer}
+    others = {
+        "sensitivity": sensitivity,
+        "settings": settings,
+        "start": start,
+        "deep": deep,
+        "finer": finer,
+    }
     names = [*sweeps, *others]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("questions", nargs="*", default=names, help=", ".join(names))

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from answers_searches import armijo_table, draw_armijo
+from answers_settings import draw_settings, settings_table
 from answers_studies import draw_cost, draw_kappa, kappa_table, save
 from evidence_curves import in_percent, spread_text
 from fedstep.analysis.statistics import Spread
@@ -239,6 +240,7 @@ def draw_all() -> None:
         sensitivity_lines(rows),
         "setting, as a multiple of its best or default value",
     )
+    draw_settings(rows)
     draw_start(rows)
     draw_cost()
     draw_armijo(rows)
@@ -250,6 +252,7 @@ def answer_blocks() -> Iterator[tuple[str, Callable[[], str]]]:
     for question in SWEEPS:
         yield question, partial(sweep_table, question)
     yield "sensitivity", lambda: line_table("setting, times", sensitivity_lines(read_rows()))
+    yield "settings", lambda: settings_table(read_rows())
     yield "start", lambda: start_table(read_rows())
     yield "armijo", lambda: armijo_table(read_rows())
     yield "kappa", kappa_table
