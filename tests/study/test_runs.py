@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from fedstep import InputError
+from fedstep.cli.study import SHIPPED
 from fedstep.data import tasks
 from fedstep.data.partition import Iid
 from fedstep.data.parts import partition_hash
@@ -459,6 +460,16 @@ def test_the_papers_studies_are_listed_and_estimates_count_every_run(capsys):
     assert cost.step > 0
     assert cost.tuning == pytest.approx(36 * 100 * 20 * 20 * cost.step)
     assert cost.runs == pytest.approx(5 * 500 * 20 * 20 * cost.step * (5 + 4 * (1 + TRIALS / 3)))
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_step_of_every_shipped_study_can_be_timed(path):
+    from fedstep.study.estimate import seconds_a_step
+
+    study = read_study(path)
+    # small batches: how long it takes does not matter here
+    quick = replace(study, setting=replace(study.setting, batch=2))
+    assert seconds_a_step(quick) > 0
 
 
 def test_a_run_started_in_the_background_of_a_shell_stays_deaf_to_ctrl_c():

@@ -84,11 +84,12 @@ def seconds_a_step(study: Study) -> float:
     torch.set_num_threads(1)  # as the runs have it
     try:
         model = named_model(study.setting.model, 0)
-        phi = Objective(Context(model.init(), model), _batch(study))
+        start = model.init()
+        phi = Objective(Context(start, model), _batch(study, start.dtype))
         times = []
         for _ in range(SAMPLE_STEPS):
             clock = perf_counter()
-            Autograd()(phi, model.init())
+            Autograd()(phi, start)
             times.append(perf_counter() - clock)
             if sum(times) > LONGEST:
                 break  # an estimate that takes minutes is not asked for twice
@@ -97,12 +98,17 @@ def seconds_a_step(study: Study) -> float:
         torch.set_num_threads(before)
 
 
-def _batch(study: Study) -> Batch:
-    """Random samples of the right shape: how long a step takes does not depend on their values."""
+def _batch(study: Study, dtype: torch.dtype) -> Batch:
+    """Random samples of the right shape: how long a step takes does not depend on their values.
+
+    dtype: the model's, which loaders give to numbers as well.
+    """
     size = study.setting.batch
     draw = generator(0, "estimate")
     targets = torch.randint(10, (size,), generator=draw)
     inputs = _inputs(study.setting.data, size, draw)
+    if inputs.is_floating_point():
+        inputs = inputs.to(dtype)
     return Batch(
         (inputs, targets),
         torch.tensor(1.0),
