@@ -17,7 +17,13 @@ from fedstep.steps.common import CommonStep
 # 8 x 8 pixels, one hidden layer, skewed labels: a run takes seconds
 BASE = Problem("base", digits(), widths=(64,), rounds=40)
 DEEP = replace(BASE, widths=(64, 64, 64, 64), rounds=80)
-STEPS = (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0)
+# every second one is a power of ten
+STEPS = (
+    *(0.0001, 0.000316, 0.001, 0.00316),
+    *(0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0),
+    *(31.6, 100.0, 316.0, 1000.0),
+)
+DECADES = STEPS[::2]
 IID = 100.0  # where the axis of the Dirichlet parameter ends: clients with equal shares
 
 FEDPACE = "fedpace"

@@ -1,6 +1,6 @@
 """Answers to what reviewers asked, on tasks that take seconds a run.
 
-python benchmarks/answers/run.py                     all of them; about half an hour of one core
+python benchmarks/answers/run.py                     all of them; about an hour of one core
 python benchmarks/answers/run.py scale sensitivity   some
 
 Every run is kept in benchmarks/results/answers.jsonl and never made twice; `python docs/numbers
@@ -29,6 +29,7 @@ sys.path.insert(0, str(HERE.parent / "suite"))
 from problems import Problem, digits  # noqa: E402
 from questions import (  # noqa: E402
     BASE,
+    DECADES,
     DEEP,
     FACTORS,
     FEDADAM,
@@ -163,10 +164,18 @@ def best_step(answers: Answers, question: str, at: float, problem: Problem) -> s
     def score(step: float) -> float:
         return answers.score(question, at, problem, FEDAVG.format(step=step), 0)
 
-    coarse = max(STEPS[::2], key=score)
+    coarse = max(DECADES, key=score)
     place = STEPS.index(coarse)
     near = STEPS[max(place - 1, 0) : place + 2]
     return FEDAVG.format(step=max(near, key=score))
+
+
+def best_pair(answers: Answers, question: str, at: float, problem: Problem) -> str:
+    """FedAdam at the steps of clients and server that are best on seed 0."""
+    methods = [
+        FEDADAM.format(step=step, server_step=server) for step in DECADES for server in SERVER_STEPS
+    ]
+    return max(methods, key=lambda method: answers.score(question, at, problem, method, 0))
 
 
 def tuned_at_base(answers: Answers) -> tuple[float, float, float]:
@@ -182,14 +191,15 @@ def tuned_at_base(answers: Answers) -> tuple[float, float, float]:
 
 
 def sweep(answers: Answers, question: Question) -> None:
-    """The methods with nothing to set, those tuned on the base task, and FedAvg tuned anew."""
+    """The methods with nothing to set, and FedAvg and FedAdam tuned on the base task and anew."""
     step, adam_step, server_step = tuned_at_base(answers)
     for point in question.points:
         place = (question.name, point.at, point.problem)
         best = best_step(answers, *place)
         at_base = FEDAVG.format(step=step)
         adam = FEDADAM.format(step=adam_step, server_step=server_step)
-        for method in (FEDPACE, FEDSLS, at_base, best, adam):
+        best_adam = best_pair(answers, *place)
+        for method in (FEDPACE, FEDSLS, at_base, best, best_adam, adam):
             answers.seeds(*place, method)
         print(question.name, point.at, flush=True)
 

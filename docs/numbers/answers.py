@@ -66,34 +66,25 @@ def seeds_at(rows: Sequence[Row], question: str, at: float, method: str) -> int:
     return sum((row["question"], row["at"], row["method"]) == wanted for row in rows)
 
 
-def best_fedavg(rows: Sequence[Row], question: str, at: float) -> str:
-    """FedAvg at the step that is best on seed 0."""
+def best_of(rows: Sequence[Row], name: str, question: str, at: float) -> str:
+    """A method at the setting that is best on seed 0."""
     scores = {
         row["method"]: row["score"] or 0.0
         for row in rows
         if (row["question"], row["at"], row["seed"]) == (question, at, 0)
-        and row["method"].startswith("fedavg(")
-    }
-    return max(scores, key=lambda method: scores[method])
-
-
-def best_at_base(rows: Sequence[Row], name: str) -> str:
-    """What was best on the base task."""
-    scores = {
-        row["method"]: row["score"] or 0.0
-        for row in rows
-        if row["question"] == "base" and row["method"].startswith(name)
+        and row["method"].startswith(f"{name}(")
     }
     return max(scores, key=lambda method: scores[method])
 
 
 def sweep_lines(rows: Sequence[Row], question: str) -> list[Line]:
     """Nothing set, tuned once, tuned anew at every place."""
-    at_base = best_at_base(rows, "fedavg(")
-    adam_at_base = best_at_base(rows, "fedadam(")
+    at_base = best_of(rows, "fedavg", "base", 1.0)
+    adam_at_base = best_of(rows, "fedadam", "base", 1.0)
     methods: dict[str, Callable[[float], str]] = {
         "FedPace, nothing set": lambda at: "fedpace",
-        "FedAvg, tuned anew at every point": lambda at: best_fedavg(rows, question, at),
+        "FedAvg, tuned anew at every point": lambda at: best_of(rows, "fedavg", question, at),
+        "FedAdam, tuned anew at every point": lambda at: best_of(rows, "fedadam", question, at),
         "FedAvg, tuned on the base task": lambda at: at_base,
         "FedAdam, tuned on the base task": lambda at: adam_at_base,
         "FedSLS, nothing set": lambda at: "fedsls",
@@ -176,7 +167,7 @@ def start_lines(rows: Sequence[Row], at: float) -> dict[str, list[float]]:
     """Mean accuracy by round, from scratch (0) or from a trained network (1)."""
     methods = {
         "FedPace, nothing set": "fedpace",
-        "FedAvg, best step": best_fedavg(rows, "start", at),
+        "FedAvg, best step": best_of(rows, "fedavg", "start", at),
         "FedSLS, nothing set": "fedsls",
     }
     curves = {}

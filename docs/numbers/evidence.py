@@ -11,6 +11,7 @@ from evidence_costs import cost_table, has_rivals
 from evidence_curves import REMEMBERING, TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
 from evidence_missing import missing_table
+from evidence_readout import readout_table
 from pages import Block
 
 PAGE = "docs/evidence.md"
@@ -22,6 +23,7 @@ def blocks() -> Iterator[Block]:
     yield Block("docs/paper.md", "four tasks", printed_table)
     yield Block(PAGE, "aim", aim_table)
     yield Block(PAGE, "lead", lead_table)
+    yield Block(PAGE, "averages", readout_table)
     yield Block(PAGE, "aim, remembering", partial(aim_table, REMEMBERING))
     yield Block(PAGE, "lead, remembering", partial(lead_table, REMEMBERING))
     for table in TABLES:

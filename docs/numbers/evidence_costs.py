@@ -18,7 +18,7 @@ from evidence_curves import (
     whole_groups,
     without_empty_columns,
 )
-from fedstep.analysis.client_spread import method_spread, read_client_scores
+from fedstep.analysis.client_spread import ClientScores, method_spread, read_client_scores
 from fedstep.analysis.compare import compare_groups
 from fedstep.analysis.group import Group
 from fedstep.analysis.statistics import Difference, Spread
@@ -81,15 +81,25 @@ def cost_table(table: Table) -> str:
 
 def worst_tenth(group: Group, table: Table) -> Spread:
     """Of the clients of a method's runs, as `fedstep clients` has noted it."""
-    scores = read_client_scores(RESULTS / table.folder)
-    known = []
-    for spec in group.specs:
-        of_run = scores.get(spec["digest"])
-        if of_run is not None:
-            known.append(of_run)
+    known = client_scores(group, table)
     if not known:
         return Spread.of([])
     return method_spread(group.label, known).worst
+
+
+def client_scores(group: Group, table: Table) -> list[ClientScores]:
+    """Of the runs whose models were kept."""
+    scores = read_client_scores(RESULTS / table.folder)
+    return [scores[spec["digest"]] for spec in group.specs if spec["digest"] in scores]
+
+
+def worst_text(group: Group, table: Table) -> str:
+    """The worst tenth, and of how many seeds where it is not known of all."""
+    text = spread_text(in_percent(worst_tenth(group, table)))
+    count = len(client_scores(group, table))
+    if 0 < count < len(group.runs):
+        return f"{text} ({count} of {len(group.runs)} seeds)"
+    return text
 
 
 def cost_line(method: MethodSummary, found: Standing, table: Table) -> str:
@@ -109,7 +119,7 @@ def cost_line(method: MethodSummary, found: Standing, table: Table) -> str:
         *cost_cells(group, reach.gradients / 1000, tuning * gradients_a_round),
         *cost_cells(group, reach.megabytes, tuning * megabytes_a_round),
         spread_text(in_percent(method.heldout)),
-        spread_text(in_percent(worst_tenth(group, table))),
+        worst_text(group, table),
         spread_text(method.train_loss, 3),
         loss_reach_text(group, found.rival.train_loss.mean),
     ]

@@ -24,6 +24,8 @@ KNOWN = {
     "FedAvg, a third of the step": "the grid of FedAvg",
     "SCAFFOLD, a third of the step": "the grid of SCAFFOLD",
 }
+# a tuned rival that ships an average of its models, as the default does
+AVERAGED = ", averaged"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,13 @@ def groups_of(table: Table) -> list[Group]:
 
 @cache
 def whole_groups(table: Table) -> list[Group]:
-    """The methods of a task with the runs that reached the last round."""
+    """The methods of a task with the runs that reached the last round, as they were published."""
+    return [group for group in every_whole_group(table) if not group.label.endswith(AVERAGED)]
+
+
+@cache
+def every_whole_group(table: Table) -> list[Group]:
+    """Also the rivals that ship an average of their models."""
     groups: list[Group] = []
     for group in groups_of(table):
         whole = _whole(group, table.rounds[-1])
@@ -116,6 +124,8 @@ def tuning_text(group: Group) -> str:
     """The rounds that were spent on a method's grid."""
     if group.label in KNOWN:
         return KNOWN[group.label]
+    if group.label.endswith(AVERAGED):
+        return f"the grid of {group.label.removesuffix(AVERAGED)}"
     return str(group.choice.rounds or 0)
 
 

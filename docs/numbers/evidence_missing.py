@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evidence_curves import TABLES, Table, groups_of, whole_groups
+from evidence_curves import TABLES, Table, every_whole_group, groups_of
 from fedstep.analysis.results import load_results
 from fedstep.study.plan import Study
 from pages import RESULTS
@@ -23,7 +23,7 @@ def missing_table() -> str:
 
 def missing_cells(table: Table, study: Study) -> tuple[str, str]:
     """Methods with some seeds, and methods without one."""
-    finished = {group.label: len(group.runs) for group in whole_groups(table)}
+    finished = {group.label: len(group.runs) for group in every_whole_group(table)}
     wanted = len(study.seeds)
     some = []
     none = []

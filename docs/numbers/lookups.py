@@ -8,7 +8,15 @@ from functools import cache
 from statistics import fmean
 
 from evidence_costs import Standing, standing, worst_tenth
-from evidence_curves import OURS, TABLES, Table, value_at, whole_groups
+from evidence_curves import (
+    AVERAGED,
+    OURS,
+    TABLES,
+    Table,
+    every_whole_group,
+    value_at,
+    whole_groups,
+)
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.summary import MethodSummary
@@ -43,6 +51,18 @@ def group(name: str, label: str) -> Group:
 def final(name: str, label: str) -> Number:
     """The mean of the last tenth of the evaluated rounds, in per cent."""
     return lambda: f"{100 * method(name, label).score.mean:.1f}"
+
+
+def averaged(name: str, label: str) -> Number:
+    """What a rival ends at that ships an average of its models, in per cent."""
+
+    def found() -> str:
+        label_there = label + AVERAGED
+        runs = next(each for each in every_whole_group(task(name)) if each.label == label_there)
+        column = primary_metric([runs]).name
+        return f"{100 * fmean(run.final(column) for run in runs.runs):.1f}"
+
+    return found
 
 
 def behind(name: str, label: str, other: str) -> Number:
