@@ -11,6 +11,7 @@ from lookups import (
     averaged,
     behind,
     final,
+    final_of_seed,
     of_seed,
     paper,
     paper_gap,
@@ -77,8 +78,16 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
-        "- FATHOM, which tunes nothing either, ends at {fathom}.",
+        "- Of those that tune nothing either, FATHOM ends at {fathom} and Delta-SGD at {delta}, for two "
+        "gradients a step.",
         fathom=final("FEMNIST, CNN", "FATHOM"),
+        delta=final("FEMNIST, CNN", "Delta-SGD"),
+    ),
+    sentence(
+        EVIDENCE,
+        "is at chance on one seed of three, and ends at {second} and {third} on the others.",
+        second=final_of_seed("FEMNIST, CNN", "FedAdam-SLS", 1),
+        third=final_of_seed("FEMNIST, CNN", "FedAdam-SLS", 2),
     ),
     sentence(
         EVIDENCE,
