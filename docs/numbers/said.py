@@ -78,6 +78,15 @@ SENTENCES = (
     ),
     sentence(
         EVIDENCE,
+        "It ends at {remembering}, a little below `fedpace` at {ours}, and reaches the final accuracy of "
+        "FedExP at round {reach}, `fedpace` at {ours_reach}.",
+        remembering=final("Shakespeare", REMEMBERING),
+        ours=final("Shakespeare", OURS),
+        reach=reach("Shakespeare", REMEMBERING),
+        ours_reach=reach("Shakespeare"),
+    ),
+    sentence(
+        EVIDENCE,
         "- Of those that tune nothing either, FATHOM ends at {fathom} and Delta-SGD at {delta}, for two "
         "gradients a step.",
         fathom=final("FEMNIST, CNN", "FATHOM"),
