@@ -1,4 +1,4 @@
-"""The table of docs/leaderboard.md."""
+"""The tables of docs/leaderboard.md."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pages import RESULTS, Block
 
 
 def blocks() -> Iterator[Block]:
-    """That of the small tracks."""
+    """One of the small tracks and one of the large."""
     yield Block("docs/leaderboard.md", "standings", lambda: standings_table("small"))
+    yield Block("docs/leaderboard.md", "standings, large", lambda: standings_table("large"))
 
 
 def standings_table(size: Size) -> str:
