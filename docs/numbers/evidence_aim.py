@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from evidence_costs import Standing, cost_cells, difference_text, has_rivals, standing
-from evidence_curves import KNOWN, OURS, REMEMBERING, TABLES, Table, in_percent, spread_text
+from evidence_curves import BOTH, KNOWN, OURS, REMEMBERING, TABLES, Table, in_percent, spread_text
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
 from fedstep.analysis.statistics import Spread, difference
@@ -15,7 +15,6 @@ from fedstep.analysis.summary import by_seed
 
 QUARTERS = (1, 2, 3, 4)
 CHOSEN_ON = 0  # the seed whose test accuracies were in view when the default was put together
-BOTH = (OURS, REMEMBERING)
 
 
 def tasks_of(label: str) -> list[Table]:

@@ -9,9 +9,9 @@ from functools import cache, partial
 from statistics import median
 
 from evidence_curves import (
+    BOTH,
     KNOWN,
     OURS,
-    REMEMBERING,
     Table,
     in_percent,
     spread_text,
@@ -47,7 +47,7 @@ class Standing:
 def has_rivals(table: Table) -> bool:
     """Whether there is somebody to be held against."""
     labels = {group.label for group in whole_groups(table)}
-    return OURS in labels and bool(labels - {OURS, REMEMBERING})
+    return OURS in labels and bool(labels.difference(BOTH))
 
 
 @cache
@@ -55,7 +55,7 @@ def standing(table: Table) -> Standing:
     """The target is the final accuracy of the best rival: the mean of its last evaluations."""
     groups = whole_groups(table)
     rounds = table.rounds[-1]
-    theirs = [group for group in groups if group.label not in (OURS, REMEMBERING)]
+    theirs = [group for group in groups if group.label not in BOTH]
     rivals = compare_groups(theirs, rounds)
     best = max(rivals.methods, key=lambda method: method.score.mean)
     compared = compare_groups(groups, rounds, best.score.mean, best.label)

@@ -16,6 +16,7 @@ from pages import RESULTS
 
 OURS = "FedPace"
 REMEMBERING = "FedPace-recall"  # ours as well, with clients that keep a vector
+BOTH = (OURS, REMEMBERING)
 # Methods at steps that no grid of their own has found, and which one has.
 KNOWN = {
     "FedAvg, step 0.1": "an earlier grid",

@@ -8,6 +8,7 @@ from math import inf, nan
 import boards
 import pytest
 
+from fedstep.cli import main
 from fedstep.core.errors import InputError
 from fedstep.leaderboard.entry import read_entry, shipped_entries
 from fedstep.leaderboard.match import Match
@@ -167,6 +168,13 @@ def test_a_place_among_few_on_a_large_track_is_not_averaged_with_one_among_many(
     assert [(row.name, row.mean_place) for row in alone.rows] == [("avg", 1)]
     assert "mountains" in roundup_markdown(alone)
     assert "mountains" not in roundup_markdown(small)
+
+
+def test_a_board_without_results_says_how_to_make_one(tmp_path, capsys):
+    assert main(["leaderboard", "list", "--markdown", "--home", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "no result yet: fedstep leaderboard run TRACK ENTRY" in shown.err
 
 
 def test_what_ships_can_be_read():

@@ -86,11 +86,15 @@ def list_board(options: argparse.Namespace) -> None:
     from fedstep.leaderboard.entry import shipped_entries
     from fedstep.leaderboard.read import read_board
     from fedstep.leaderboard.standings import roundup_markdown, roundups
+    from fedstep.leaderboard.words import NO_RESULT
 
     board = read_board(options.home)
     if options.markdown:
+        tables = [roundup_markdown(each) for each in roundups(board)]
+        if not tables:
+            console(stderr=True).print(NO_RESULT, soft_wrap=True)
         # print, not the console: no width of a terminal may break the lines
-        print(printable("\n".join(roundup_markdown(each) for each in roundups(board))), end="")
+        print(printable("\n".join(tables)), end="")
         return
     entries = shipped_entries()
     if options.json:

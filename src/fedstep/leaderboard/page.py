@@ -10,7 +10,7 @@ from fedstep.leaderboard.provenance import made_by, provenance_name
 from fedstep.leaderboard.read import Board, ShownTrack
 from fedstep.leaderboard.standing import Standing, mean_curve
 from fedstep.leaderboard.standings import EntryStandings, Roundup, roundups
-from fedstep.leaderboard.words import cost_text, target_text, track_facts
+from fedstep.leaderboard.words import NO_RESULT, cost_text, target_text, track_facts
 from fedstep.report.chart import Band, Chart, Series
 from fedstep.report.metric_text import axis_label, metric_spread, with_unit
 from fedstep.report.page import (
@@ -87,7 +87,7 @@ def _leaders(tables: Sequence[Roundup]) -> set[str]:
 def _summary(board: Board) -> str:
     with_results = [shown for shown in board.tracks if shown.standings]
     if not with_results:
-        return "There is no result yet: fedstep leaderboard run TRACK ENTRY makes one."
+        return NO_RESULT
     firsts = []
     for shown in with_results:
         first = shown.standings[0]

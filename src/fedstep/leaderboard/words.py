@@ -10,6 +10,8 @@ from fedstep.report.method_text import count_text
 from fedstep.report.metric_text import metric_spread, with_unit
 from fedstep.run.columns import ACCURACY
 
+NO_RESULT = "There is no result yet: fedstep leaderboard run TRACK ENTRY makes one."
+
 
 def cost_text(value: float) -> str:
     """Rounds, gradients or megabytes."""
