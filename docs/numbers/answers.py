@@ -6,28 +6,24 @@ studies under results/.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from statistics import fmean
 from typing import Any
 
+from answers_rows import best_of, places, read_rows, seeds_at, spread_at
 from answers_searches import armijo_table, draw_armijo
 from answers_settings import draw_settings, settings_table
-from answers_studies import draw_cost, draw_kappa, kappa_table, save
+from answers_studies import Row, draw_cost, draw_kappa, kappa_table, save
 from evidence_curves import in_percent, spread_text
 from fedstep.analysis.statistics import Spread
 from fedstep.report.figures import pyplot
 from fedstep.report.style import colour_pair
-from pages import MEASURED
 
-STORE = MEASURED / "answers.jsonl"
 SEEDS = 3
 MARKS = "osD^v*PX<"
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,44 +33,6 @@ class Line:
     name: str
     at: Sequence[float]
     spreads: Sequence[Spread]
-
-
-@cache
-def read_rows() -> list[Row]:
-    """Every run of benchmarks/answers."""
-    return [json.loads(line) for line in STORE.read_text().splitlines()]
-
-
-def places(rows: Sequence[Row], question: str) -> list[float]:
-    """Where a question was asked, in order."""
-    return sorted({row["at"] for row in rows if row["question"] == question})
-
-
-def spread_at(rows: Sequence[Row], question: str, at: float, method: str) -> Spread:
-    """Over the seeds; a run that broke counts as 0."""
-    found = [
-        row["score"] or 0.0
-        for row in rows
-        if (row["question"], row["at"], row["method"]) == (question, at, method)
-    ]
-    return in_percent(Spread.of(found))
-
-
-def seeds_at(rows: Sequence[Row], question: str, at: float, method: str) -> int:
-    """How many runs there are."""
-    wanted = (question, at, method)
-    return sum((row["question"], row["at"], row["method"]) == wanted for row in rows)
-
-
-def best_of(rows: Sequence[Row], name: str, question: str, at: float) -> str:
-    """A method at the setting that is best on seed 0."""
-    scores = {
-        row["method"]: row["score"] or 0.0
-        for row in rows
-        if (row["question"], row["at"], row["seed"]) == (question, at, 0)
-        and row["method"].startswith(f"{name}(")
-    }
-    return max(scores, key=lambda method: scores[method])
 
 
 def sweep_lines(rows: Sequence[Row], question: str) -> list[Line]:

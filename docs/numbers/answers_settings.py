@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from answers_rows import spread_at
 from answers_studies import Row, save
-from evidence_curves import in_percent, spread_text
+from evidence_curves import spread_text
 from fedstep import zoo
 from fedstep.analysis.statistics import Spread
 from fedstep.report.figures import pyplot
 from fedstep.report.style import colour_pair
 
 OURS = "fedpace"
+PLACE = 0.0  # the settings vary and not the task
 # networks by the question that was asked on them
 NETWORKS = {"settings": "one hidden layer", "settings, deep": "four hidden layers"}
 CHANGED = re.compile(rf"{OURS}\((\w+)=([^)]+)\)")
@@ -36,9 +38,9 @@ def varied(rows: Sequence[Row]) -> list[Varied]:
     found = []
     for name, argument in inspect.signature(zoo.fedpace).parameters.items():
         for question, network in NETWORKS.items():
-            spreads = {argument.default: _spread(rows, question, OURS)}
+            spreads = {argument.default: spread_at(rows, question, PLACE, OURS)}
             for method, value in _changed(rows, question, name).items():
-                spreads[value] = _spread(rows, question, method)
+                spreads[value] = spread_at(rows, question, PLACE, method)
             in_order = dict(sorted(spreads.items()))
             found.append(Varied(name, network, argument.default, in_order))
     return found
@@ -53,16 +55,6 @@ def _changed(rows: Sequence[Row], question: str, name: str) -> dict[str, float]:
         if match and match.group(1) == name:
             values[method] = float(match.group(2))
     return values
-
-
-def _spread(rows: Sequence[Row], question: str, method: str) -> Spread:
-    """Over the seeds; a run that broke counts as 0."""
-    scores = [
-        row["score"] or 0.0
-        for row in rows
-        if (row["question"], row["method"]) == (question, method)
-    ]
-    return in_percent(Spread.of(scores))
 
 
 def settings_table(rows: Sequence[Row]) -> str:
