@@ -25,6 +25,10 @@ from fedstep.steps.search_state import SearchState, where_chosen
 from fedstep.steps.trial import FailedSearch, SearchResult, SearchStart, Trial
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
+# The first step of a round, and the longest. The paper prints no number for it; its program begins
+# every round at 1, with no cap, and may grow by 2^(1/500) a step. Here 1 is the cap as well, which
+# the theorems need. (The 10 of the SLS program is the cap of its Goldstein branch, never used there.)
+FIRST_STEP = 1.0
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
 
 
@@ -58,7 +62,7 @@ class LineSearch(StepRule):
     condition: Condition = Armijo()  # when a trial is good
     reset: Reset = Grow()  # where a search begins
     reference: Reference = Current()  # what a trial is compared with
-    max_step: float = 10.0  # no trial is longer
+    max_step: float = FIRST_STEP  # no trial is longer
     shrink: float = 0.9  # factor after a trial that is too long
     trials: int = 100  # at most, in one search
     start: float | None = None  # where a round begins; None: at max_step
@@ -88,7 +92,7 @@ class LineSearch(StepRule):
     def _check_numbers(self) -> None:
         if not self.max_step > 0:
             raise InputError(
-                f"LineSearch(max_step={self.max_step}): max_step must be positive; try 10"
+                f"LineSearch(max_step={self.max_step}): max_step must be positive; try 1"
             )
         if not 0 < self.shrink < 1:
             raise InputError(

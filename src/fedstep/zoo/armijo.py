@@ -8,18 +8,17 @@ from math import inf
 from fedstep.algorithm import Algorithm
 from fedstep.core.errors import InputError
 from fedstep.local.solver import LocalSolver
-from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Extrapolate, Step
 from fedstep.steps.conditions import Armijo, Condition
 from fedstep.steps.proposals import Parabola, Proposal
 from fedstep.steps.references import Current, Reference
 from fedstep.steps.resets import Fitted, Grow, Reset
-from fedstep.steps.search import LineSearch
+from fedstep.steps.search import FIRST_STEP, LineSearch
 
 
 def fedsls(
     c: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     server_step: float = 1.0,
@@ -62,7 +61,7 @@ def fedsls(
 
 def fedexpsls(
     c: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     eps: float = 1e-3,
@@ -79,7 +78,8 @@ def fedexpsls(
         clients as in fedsls;  eta_g = max(1, sum_i |D_i|^2 / (2 |S| (|D|^2 + eps)))
         x_{t+1} = x_t + eta_g * D
 
-    The mean of the last two iterates is evaluated and shipped.
+    The last model is shipped, as Algorithm 5 has it. The paper's program scores the mean of the
+    last two: `fedexpsls(readout=LastTwo())`.
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedExpSLS,
     Algorithm 5).
     Special case: a very large eps gives eta_g 1, FedSLS.
@@ -96,17 +96,11 @@ def fedexpsls(
         proposal=proposal,
         share=share,
     )
-    # extrapolated iterates swing about the solution: their mean is evaluated, training goes on
-    # from the last
-    return replace(
-        clients,
-        server=Extrapolate(eps, max_server_step),
-        readout=LastTwo(),
-    )
+    return replace(clients, server=Extrapolate(eps, max_server_step))
 
 
 def fedsls_lean(
-    c: float = 0.1, max_step: float = 10.0, aim: float = 0.6, server_step: float = 1.0
+    c: float = 0.1, max_step: float = FIRST_STEP, aim: float = 0.6, server_step: float = 1.0
 ) -> Algorithm:
     """FedSLS with about one trial a step: for models whose forward pass is the cost.
 
@@ -133,7 +127,7 @@ def fedsls_lean(
 
 def fedsls_adaptive(
     c: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     least: float = 0.01,
     server_step: float = 1.0,

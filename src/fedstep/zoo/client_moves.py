@@ -15,14 +15,14 @@ from fedstep.server.rules import Step
 from fedstep.steps.fixed import Constant
 from fedstep.steps.lipschitz import LipschitzSearch
 from fedstep.steps.resets import Grow, Reset
-from fedstep.steps.search import LineSearch
+from fedstep.steps.search import FIRST_STEP, LineSearch
 from fedstep.zoo.armijo import fedsls
 from fedstep.zoo.averaging import fedavg
 
 
 def fedsls_momentum(
     c: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     beta: float = 0.6,
@@ -43,7 +43,7 @@ def fedsls_momentum(
 
 def fedsls_nesterov(
     c: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     beta: float | None = None,
@@ -65,7 +65,7 @@ def fedsls_nesterov(
 
 def fedseg(
     c: float = 0.9,
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     server_step: float = 1.0,
@@ -92,7 +92,7 @@ def fedseg(
 
 def fedadasls(
     c: float = 0.1,  # the program's, as shrink and eps
-    max_step: float = 10.0,
+    max_step: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     moment: Moment = Adagrad(),
