@@ -89,7 +89,7 @@ def make(
     """A finished study; returns it and the rows by label and seed."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "study.toml").write_text(toml(methods, rounds, seeds, every, published, varied))
-    (home / "scale.txt").write_text("paper\n")
+    (home / "scale.txt").write_text("default\n")
     study = read_study(home / "study.toml")
     choices = []
     for method in study.methods:

@@ -421,7 +421,7 @@ def test_every_shipped_study_can_be_read_at_both_scales():
     folder = Path(__file__).parents[2] / "studies"
     names = {p.stem for p in folder.glob("*.toml")}
     assert {"toy", "femnist-logreg", "shakespeare-lstm", "cifar10-cnn", "cifar10-resnet18"} <= names
-    assert {"cifar100-resnet18", "cifar100-cnn", "sensitivity-c", "retries"} <= names
+    assert {"cifar100-resnet18", "cifar100-cnn", "sensitivity-c", "sensitivity-c-cifar10"} <= names
     for path in folder.glob("*.toml"):
         assert read_study(path).seeds
         assert read_study(path, "small").setting.rounds <= 30

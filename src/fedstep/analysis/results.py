@@ -17,7 +17,7 @@ from fedstep.run.listed import read_listed
 from fedstep.run.packed import pack_runs
 from fedstep.study.choices import Choice, read_choices
 from fedstep.study.kept import KeptRuns
-from fedstep.study.plan import Job, Method, Setting, Study
+from fedstep.study.plan import FULL_SCALE, Job, Method, Setting, Study
 from fedstep.study.study_file import parse_study
 from fedstep.study.typed import typed
 
@@ -128,7 +128,7 @@ def _study(home: Path) -> Study:
     path = home / "study.toml"
     if not path.exists():
         raise InputError(f"{home}: no results here; make them with fedstep run STUDY --out {home}")
-    scale = "paper"
+    scale = FULL_SCALE
     scale_file = home / "scale.txt"
     if scale_file.exists():
         scale = read_listed(scale_file).decode(errors="replace").strip()

@@ -166,7 +166,7 @@ def list_studies(options: argparse.Namespace) -> None:
 
     heads = ["study", "what it is", "runs x rounds"]
     if not options.quick:
-        heads += ["a step", "paper scale"]
+        heads += ["a step", "the whole study"]
     table = Table(*heads, box=None, pad_edge=False)
     records = []
     for path in sorted(SHIPPED.glob("*.toml")):
@@ -227,6 +227,8 @@ def _open(options: argparse.Namespace) -> tuple[Study, Path]:
 
 def default_home(study: Study) -> Path:
     """Where the results of a study go when nothing else is said."""
-    if study.scale == "paper":
+    from fedstep.study.plan import FULL_SCALE
+
+    if study.scale == FULL_SCALE:
         return Path("results") / study.name
     return Path("results") / f"{study.name}-{study.scale}"

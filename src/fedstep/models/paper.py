@@ -109,34 +109,33 @@ def _lenet_layers(channels: int, side: int, classes: int) -> list[nn.Module]:
     ]
 
 
-def resnet18(classes: int = 10, groups: int = 2) -> nn.Module:
+def resnet18(classes: int = 10, groups: int = 2, width: int = 64) -> nn.Module:
     """ResNet-18 (He et al., 2016) for normalised 32x32 images, with GroupNorm.
 
     GroupNorm stands in place of BatchNorm (Hsieh et al., 2020). 3x3 stem, no max-pool, two basic
-    blocks at each of 64, 128, 256, 512 channels, mean over the last 4x4 maps, Linear 512 -> C. The
-    authors pool 3x3 instead, which leaves out the last row and column.
+    blocks at each of 1, 2, 4, 8 times `width` channels, mean over the last 4x4 maps, one linear
+    layer. The authors pool 3x3 instead, which leaves out the last row and column.
     """
-    _check_counts("resnet18", classes=classes, groups=groups)
-    # 64 is the least of the widths, and the others are multiples of it
-    if 64 % groups:
-        raise InputError(f"resnet18(groups={groups}): must divide 64")
+    _check_counts("resnet18", classes=classes, groups=groups, width=width)
+    if width % groups:
+        raise InputError(f"resnet18(groups={groups}): must divide width={width}")
     # of the stem and of the eight blocks
-    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+    widths = [width * times for times in (1, 1, 1, 2, 2, 4, 4, 8, 8)]
     blocks = [Residual(before, after, groups) for before, after in pairwise(widths)]
     return nn.Sequential(
         nn.Conv2d(
             3,
-            64,
+            width,
             3,
             padding=1,
             bias=False,
         ),
-        nn.GroupNorm(groups, 64),
+        nn.GroupNorm(groups, width),
         nn.ReLU(),
         *blocks,
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(-3),
-        nn.Linear(512, classes),
+        nn.Linear(8 * width, classes),
     )
 
 

@@ -11,7 +11,7 @@ from fedstep.report.metric_text import metric_value, with_unit
 from fedstep.report.page import Cell, Detail, PageTable, Section, TableRow
 from fedstep.report.style import LineStyle, line_style
 from fedstep.run.columns import MetricInfo
-from fedstep.study.plan import Study, Tuning
+from fedstep.study.plan import FULL_SCALE, Study, Tuning
 
 
 def facts(results: Results) -> str:
@@ -138,7 +138,7 @@ def _chosen_by(tuning: Tuning, metric: MetricInfo) -> str:
 def study_command(study: Study) -> str:
     """What to type to make the results again."""
     # The default is not spelt out.
-    if study.scale == "paper":
+    if study.scale == FULL_SCALE:
         return "fedstep run study.toml"
     return f"fedstep run study.toml --scale {study.scale}"
 

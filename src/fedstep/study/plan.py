@@ -41,6 +41,7 @@ Weighed = Annotated[Literal["equal", "samples"], Meta(description="'equal' or 's
 YesNo = Annotated[bool, Meta(description="true or false")]
 
 FIELD = re.compile(r"{([A-Za-z_]\w*)}")  # what a grid fills in: {step}
+FULL_SCALE = "default"  # the scale of a study: its file as it is
 LARGEST_GRID = 10_000  # points: each is a run
 
 
@@ -157,7 +158,7 @@ class Study:
     methods: tuple[Method, ...]  # in the order of tables and charts
     tuning: Tuning = Tuning()
     text: str = ""  # a paragraph for the report
-    scale: str = "paper"  # which table of overrides was read
+    scale: str = FULL_SCALE  # which table of overrides was read
 
     def only(self, labels: Sequence[str]) -> Study:
         """The same study of these methods alone, in the order of the file; none given: all."""

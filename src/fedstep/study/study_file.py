@@ -11,12 +11,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from fedstep.core.errors import InputError, brief, unknown
-from fedstep.study.plan import Method, Seed, Setting, Study, Text, Tuning
+from fedstep.study.plan import FULL_SCALE, Method, Seed, Setting, Study, Text, Tuning
 from fedstep.study.typed import check_names, typed
 
 Table = dict[str, Any]
 
-FULL_SCALE = "paper"  # the file as it is
 LARGEST_FILE = 10**6  # bytes: a study is a few pages of text
 SETTINGS = [field.name for field in fields(Setting)]
 SCALED = ["seeds", "tuning", *SETTINGS]  # what a scale may override
