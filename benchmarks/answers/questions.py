@@ -128,7 +128,7 @@ def knobs(step: float, adam_step: float, server_step: float) -> tuple[Knob, ...]
             lambda v: f"fedadam(step={adam_step:g}, server_step={v:.4g}, tau=0.001)",
             server_step,
         ),
-        Knob("FedSLS: max_step", lambda v: f"fedsls(max_step={v:.4g})", 10.0),
+        Knob("FedSLS: max_step", lambda v: f"fedsls(max_step={v:.4g})", 1.0),
         Knob("FedPace: first step", lambda v: f"{FIRST_STEP}{v:.4g}", 0.01),
         Knob("FedPace: tau", lambda v: f"fedpace(tau={v:.4g})", 0.1),
         Knob("FedPace: gain", lambda v: f"fedpace(gain={v:.4g})", 0.5),

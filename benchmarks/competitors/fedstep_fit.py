@@ -14,10 +14,10 @@ PACKAGES = ("torch",)
 VARIANTS = {
     "fedstep FedAvg": {},
     "fedstep FedAvg p2": {"workers": 2},
-    "fedstep FedSLS": {"method": "fedsls"},
-    "fedstep FedSLS p2": {"method": "fedsls", "workers": 2},
-    "fedstep FedSLS lean": {"method": "fedsls_lean"},
-    "fedstep FedSLS lean p2": {"method": "fedsls_lean", "workers": 2},
+    "fedstep FedSLS": {"method": "fedsls(max_step=10.0)"},
+    "fedstep FedSLS p2": {"method": "fedsls(max_step=10.0)", "workers": 2},
+    "fedstep FedSLS lean": {"method": "fedsls_lean(max_step=10.0)"},
+    "fedstep FedSLS lean p2": {"method": "fedsls_lean(max_step=10.0)", "workers": 2},
     "fedstep fedpace": {"method": "fedpace"},
 }
 WORKLOADS = ("w1", "w2", "w3", "empty")
