@@ -8,19 +8,14 @@ D2 = |w_0 - w*|^2 and gap = f(w_0) - f*.
 from __future__ import annotations
 
 
-def smallest_step(L: float, c: float, max_step: float, shrink: float = 1.0) -> float:
-    """Lemma 3, on a step of the search; shrink 1: of the largest step that is accepted."""
-    return min(max_step, shrink * 2 * (1 - c) / L)
+def smallest_step(L: float, c: float, max_step: float) -> float:
+    """Lemma 3, on a step of the search."""
+    return min(max_step, 2 * (1 - c) / L)
 
 
 def kappa_limit(c: float, max_step: float) -> float:
     """What kappa_f must stay below."""
     return c / (2 * max_step)
-
-
-def reduced_c(c: float, kappa: float, max_step: float) -> float:
-    """c' = c - 2 kappa_f eta_max."""
-    return c - 2 * kappa * max_step
 
 
 def step_limit(c: float, eta_g: float, K: int, L: float, kappa: float) -> float:
@@ -41,16 +36,9 @@ def sgd_nonconvex_bound(c_left: float, L: float, max_step: float, steps: int, ga
 def fedsls_convex_bound(
     c_left: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float
 ) -> float:
-    """Theorem 2, on f(w-bar) - f*."""
+    """Theorem 2, on f(w-bar) - f*. Theorem 5: eta_g = 1, and eta_gmax divides once more."""
     bracket = 2 * c_left - eta_g - K * L * max_step
     return c_left * D2 / (bracket * eta_g * max_step * K * T)
-
-
-def fedexpsls_convex_bound(
-    c_left: float, eta_g: float, K: int, L: float, max_step: float, T: int, D2: float
-) -> float:
-    """Theorem 5, on f(w-bar) - f*: 1 in the bracket and eta_gmax outside of it."""
-    return fedsls_convex_bound(c_left, 1.0, K, L, max_step, T, D2) / eta_g
 
 
 def strongly_convex_bound(

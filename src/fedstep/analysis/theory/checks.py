@@ -37,9 +37,9 @@ class Comparison(NamedTuple):
         return self.left <= self.right * (1 + ROUNDING)
 
     @property
-    def text(self) -> str:
+    def numbers(self) -> str:
         sign = "<=" if self.kept else ">"
-        return f"{self.what}: {self.left:.4g} {sign} {self.right:.4g}"
+        return f"{self.left:.4g} {sign} {self.right:.4g}"
 
 
 class Condition(NamedTuple):
@@ -74,8 +74,8 @@ def client_interpolation() -> Evidence:
         HOLDS,
         "one client with the samples (w - 1)^2/2 and (w + 1)^2/2, at w* = 0",
         [
-            Comparison("the client's f_i(w*) - min f_i, against 0", pair.gap(pair.best), 0.0),
             Comparison("0, against the samples' mean f_xi(w*) - min f_xi", 0.0, gap),
+            Comparison("the client's f_i(w*) - min f_i, against 0", pair.gap(pair.best), 0.0),
         ],
     )
 
@@ -100,9 +100,9 @@ def accuracy_at_a_minimiser() -> Evidence:
         "the samples (w - 1)^2/2 and (w + 1)^2/2 at w = 0, c = 0.6, eta_max = 0.1; "
         "20 random least squares at their minimisers, c = 0.3, eta_max = 1",
         [
+            Comparison("least squares: 2, against the least kappa_f / limit", 2.0, least),
             Comparison("kappa_f at w_{k-1} alone, against its limit", pair.before, limit),
             Comparison("the limit, against kappa_f at both points", limit, pair.kappa),
-            Comparison("least squares: 2, against the least kappa_f / limit", 2.0, least),
         ],
     )
 
@@ -225,7 +225,7 @@ def fedexpsls_convex() -> Evidence:
     comparisons = []
     for c, max_step, T, clamp in ((0.99, 0.49, 60, 1.0), (0.75, 0.4, 1, 100.0)):
         path = problem.run(c, max_step, 1, T, Extrapolate(0.0, clamp))
-        bound = bounds.fedexpsls_convex_bound(c, clamp, 1, problem.L, max_step, T, 1.0)
+        bound = bounds.fedsls_convex_bound(c, 1.0, 1, problem.L, max_step, T, 1.0) / clamp
         name = f"f(w-bar) - f*, c = {c}, eta_max = {max_step}, T = {T}, eta_gmax = {clamp:g}"
         comparisons.append(Comparison(name, problem.f(path.mean(0)), bound))
     return _counterexample(ONE, comparisons, [(0.99, 1.0, 0.49), (0.75, 1.0, 0.4)])
@@ -289,8 +289,8 @@ def _counterexample(
 
 
 def _means(problem: Quadratics, path: Path, bound: float) -> list[Comparison]:
-    """f at w-bar, as printed from t = 1 and as proved from t = 0."""
+    """f at w-bar, as proved from t = 0 and as printed from t = 1."""
     return [
         Comparison(f"f(w-bar) - f*, w-bar from t = {first}", problem.f(path.mean(first)), bound)
-        for first in (1, 0)
+        for first in (0, 1)
     ]

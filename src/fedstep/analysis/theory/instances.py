@@ -111,12 +111,11 @@ class LeastSquares:
     @property
     def best(self) -> Tensor:
         """A minimiser of f."""
-        return torch.linalg.pinv(self.a) @ self.b
+        return torch.linalg.lstsq(self.a, self.b[:, None]).solution[:, 0]
 
     def losses(self, w: Tensor) -> Tensor:
         """f_xi of every sample; for several w of shape (m, d), of shape (m, n)."""
-        residual: Tensor = w @ self.a.mT - self.b
-        return residual.square() / 2
+        return torch.square(w @ self.a.mT - self.b) / 2
 
     def gap(self, w: Tensor) -> float:
         """f(w) - f*."""
@@ -128,12 +127,10 @@ class LeastSquares:
         g = (self.a @ w - self.b)[:, None] * self.a
         before = self.losses(w)
         after = self.losses(w - step[:, None] * g)
-        gain = step * norm_sq(g)
         return Accuracy(
             before=float((before - before.mean()).abs().mean()),
             after=float((after.diagonal() - after.mean(1)).abs().mean()),
-            gain=float(gain.mean()),
-            energy=float((step * gain).mean()),
+            energy=float((step.square() * norm_sq(g)).mean()),
         )
 
 
@@ -143,7 +140,6 @@ class Accuracy:
 
     before: float  # |f_xi - f| at w_{k-1}
     after: float  # |f_xi - f| at w_k
-    gain: float  # eta |g|^2
     energy: float  # eta^2 |g|^2
 
     @property

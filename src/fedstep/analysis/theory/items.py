@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +54,32 @@ class Item:
     def check(self) -> checks.Evidence:
         """Run it."""
         return CHECKS[self.key]()
+
+    def record(self) -> dict[str, Any]:
+        """With what a run gives."""
+        evidence = self.check()
+        return asdict(self) | asdict(evidence) | {"verdict": evidence.verdict}
+
+    def row(self, evidence: checks.Evidence) -> tuple[str, ...]:
+        """A line of the table of all items."""
+        first = evidence.comparisons[0].numbers
+        return (self.key, self.title, self.about, self.tested, evidence.verdict, first)
+
+    def lines(self, evidence: checks.Evidence) -> list[tuple[str, str]]:
+        """All of it."""
+        met = [f"{'met' if one.met else 'NOT met'}: {one.what}" for one in evidence.conditions]
+        found = [f"{pair.what}: {pair.numbers}" for pair in evidence.comparisons]
+        return [
+            (self.key, f"{self.title}: {self.about}"),
+            ("statement", self.statement),
+            ("hypotheses", self.hypotheses),
+            ("tested", self.tested),
+            ("instance", evidence.instance),
+            *(("", line) for line in (*met, *found)),
+            ("verdict", evidence.verdict),
+            ("why", self.why),
+            ("instead", self.instead or "-"),
+        ]
 
 
 class Misprint(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from math import isnan, nan
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -30,7 +30,8 @@ SMALL = 20_000  # parameters up to which the minimum of a model that is not line
 Rows: TypeAlias = Iterable[tuple[Server, Any]]
 
 
-class ClientRound(NamedTuple):
+@dataclass(frozen=True)
+class ClientRound:
     """A client's K steps of a round: their mean stands for the expectation."""
 
     round: int
@@ -41,8 +42,9 @@ class ClientRound(NamedTuple):
     failed: int  # searches, left out of the sums
 
 
-class Hypothesis(NamedTuple):
-    """A number that must be below a limit."""
+@dataclass(frozen=True)
+class Hypothesis:
+    """A number that must be below a limit; the paper asks for a gap of 0."""
 
     theorems: str
     what: str
@@ -85,10 +87,17 @@ class Measured:
         limit = bounds.step_limit(c, self.eta_g, self.steps, self.L, kappa)
         return [
             Hypothesis("all", "kappa_f < c / (2 eta_max)", kappa, bounds.kappa_limit(c, max_step)),
-            Hypothesis("1", "1/2 < c'", 0.5, bounds.reduced_c(c, kappa, max_step)),
+            Hypothesis("1", "1/2 < c' = c - 2 kappa_f eta_max", 0.5, c - 2 * kappa * max_step),
             Hypothesis("2, 3, 5, 6", "eta_max < (2c - eta_g) / (K L + 4 kappa_f)", max_step, limit),
-            Hypothesis("2 - 7", "f_i(w*) - min f_i < f(w_0)/1000", self.gap, self.fall / 1000),
+            Hypothesis(
+                "2 - 7", "f_i(w*) - min f_i < (f(w_0) - f*)/1000", self.gap, self.fall / 1000
+            ),
         ]
+
+    def record(self) -> dict[str, Any]:
+        """For a file."""
+        hypotheses = [asdict(one) | {"holds": one.holds} for one in self.hypotheses]
+        return asdict(self) | {"kappa": self.kappa, "L": self.L, "hypotheses": hypotheses}
 
 
 def measure(
