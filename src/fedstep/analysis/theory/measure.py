@@ -38,7 +38,7 @@ class ClientRound:
     client: int
     before: float  # sum |f_xi - f_i| at w_{k-1}, over sum eta^2 |g|^2; NaN: no step was taken
     after: float  # the same at w_k
-    L: float  # the largest |g(w_k) - g(w_{k-1})| / |w_k - w_{k-1}| on a batch
+    L: float  # the largest that its steps and refused trials prove
     failed: int  # searches, left out of the sums
 
 
@@ -113,11 +113,13 @@ def measure(
             raise InputError(f"--{name} {value}: give at least 1")
     task, algorithm = sim.task, sim.task.algorithm
     search, server = algorithm.local.step, algorithm.server
-    armijo = isinstance(search, LineSearch) and isinstance(search.condition, Armijo)
-    if not armijo or not isinstance(server, Step | Extrapolate):
-        raise InputError(
-            "the theorems are of FedSLS and FedExpSLS alone: give --method one of them"
-        )
+    if (
+        not isinstance(search, LineSearch)
+        or not isinstance(search.condition, Armijo)
+        or not isinstance(server, Step | Extrapolate)
+    ):
+        raise InputError("the theorems are of FedSLS and FedExpSLS: give --method one of them")
+    c = search.condition.c
     noted = NotedSearch.of(search)
     local = replace(algorithm.local, step=noted)
     watched = replace(task, algorithm=replace(algorithm, local=local))
@@ -132,10 +134,10 @@ def measure(
         for client in clients if state.round in when else ():
             noted.notes.clear()
             list(Sequential()(watched, algorithm.broadcast(state), [client], Store()))
-            found.append(_sums(state.round, client, _whole(task, client), noted))
+            found.append(_sums(state.round, client, _whole(task, client), noted, c))
     gap, fall = _gap(task, clients, end)
     return Measured(
-        c=search.condition.c,
+        c=c,
         max_step=search.max_step,
         eta_g=server.step if isinstance(server, Step) else 1.0,
         steps=max(task.plan.length(task.federation.size(client)) for client in clients),
@@ -157,9 +159,8 @@ def _whole(task: Task, client: int) -> Batch:
     return Batch(tuple(field.to(device) for field in fields), one, torch.tensor(0))
 
 
-def _sums(number: int, client: int, whole: Batch, search: NotedSearch) -> ClientRound:
-    before = after = energy = 0.0
-    L = 0.0
+def _sums(number: int, client: int, whole: Batch, search: NotedSearch, c: float) -> ClientRound:
+    before = after = energy = L = 0.0
     failed = 0
     for note in search.notes:
         failed += int(note.out.failed)
@@ -172,6 +173,9 @@ def _sums(number: int, client: int, whole: Batch, search: NotedSearch) -> Client
             after += abs(float(value) - float(f_i(note.after)))
         energy += note.energy
         L = max(L, float((norm_sq(g - note.g) / norm_sq(note.after - note.x)).sqrt()))
+        # on a grid, step / shrink was refused: L is above 2 (1 - c) over it
+        if int(note.out.trials) > 1 and search.proposal is None and not search.largest:
+            L = max(L, 2 * (1 - c) * search.shrink / float(note.out.step))
     if not energy:
         return ClientRound(number, client, nan, nan, L, failed)
     return ClientRound(number, client, before / energy, after / energy, L, failed)
