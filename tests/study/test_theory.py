@@ -88,7 +88,7 @@ def test_smoothness_is_what_gradients_and_refused_trials_prove():
         lambda x, batch: (50 * (x - 1).clamp(min=0) ** 2 - x).sum(), torch.zeros(1).double()
     )
     one = Federation.of([(torch.ones(1, 1), torch.ones(1))])
-    task = Task(zoo.fedsls(0.6, 2.0, 0.5, Restart()), wall, one)
+    task = Task(zoo.fedsls(0.6, 2.0, 0.5, Restart()), wall, one, Plan(1, 1))
     assert pytest.approx(0.4) == measure(Simulation(task, 1), 1, 1, 9).L
 
 
@@ -189,7 +189,11 @@ def test_the_command_shows_an_item_in_full(tmp_path):
     for words in ("statement", "c = 0.999, eta_g = 0.1, eta_max = 0.5, T = 68", "0.9736 > 0.6006"):
         assert words in done.stdout
     (item,) = json.loads(fedstep("theory", "R1", "--json", cwd=tmp_path).stdout)
-    assert (item["key"], item["verdict"], item["comparisons"][0][1:]) == ("R1", "false", [2.0, 1.0])
+    assert (item["key"], item["verdict"], item["inequalities"][0][1:]) == (
+        "R1",
+        "false",
+        [2.0, 1.0],
+    )
 
 
 STUDY = """

@@ -70,7 +70,7 @@ def test_every_item_has_the_verdict_that_its_run_confirms(item):
 
 @pytest.mark.parametrize("key", NUMBERS)
 def test_the_numbers_of_a_counterexample_are_the_derived_ones(key):
-    found = CHECKS[key]().comparisons
+    found = CHECKS[key]().inequalities
     assert len(found) == len(NUMBERS[key])
     for pair, (left, right) in zip(found, NUMBERS[key], strict=True):
         assert pair.left == pytest.approx(left, rel=1e-5)
@@ -79,8 +79,8 @@ def test_the_numbers_of_a_counterexample_are_the_derived_ones(key):
 
 def test_a_run_that_comes_out_otherwise_confirms_nothing():
     evidence = checks.heterogeneity()
-    right = replace(evidence, comparisons=[checks.Comparison("with N", 2.0, 2.0)])
-    unmet = replace(evidence, conditions=[checks.Condition("L-smooth", False)])
+    right = replace(evidence, inequalities=[checks.Inequality("with N", 2.0, 2.0)])
+    unmet = replace(evidence, premises=[checks.Premise("L-smooth", False)])
     assert [one.verdict for one in (evidence, right, unmet)] == [
         "false",
         "not confirmed",
@@ -97,24 +97,24 @@ def test_the_fourth_theorem_is_broken_for_every_number_of_rounds_that_its_page_n
 @some
 @given(seeds, cs, max_steps)
 def test_kappa_f_accuracy_at_a_minimiser_implies_sample_wise_interpolation(seed, c, max_step):
-    noisy = LeastSquares.random(seed, noise=1.0)
-    found = noisy.accuracy(noisy.best, c, max_step)
+    noisy = LeastSquares.random(seed, spread=1.0)
+    found = noisy.noise(noisy.best, c, max_step)
     assert found.after >= c / max_step * found.energy * (1 - 1e-9)
     assert found.kappa >= 2 * bounds.kappa_limit(c, max_step) * (1 - 1e-9)
     # the only way out: no sample moves
-    consistent = LeastSquares.random(seed, noise=0.0)
-    assert consistent.accuracy(consistent.best, c, max_step).energy < 1e-20
+    consistent = LeastSquares.random(seed, spread=0.0)
+    assert consistent.noise(consistent.best, c, max_step).energy < 1e-20
 
 
 @some
 @given(seeds, cs, max_steps, st.sampled_from([0.0, 0.1, 1.0]))
-def test_kappa_f_accuracy_bounds_the_gradients_by_the_gap_everywhere(seed, c, max_step, noise):
-    problem = LeastSquares.random(seed, noise)
+def test_kappa_f_accuracy_bounds_the_gradients_by_the_gap_everywhere(seed, c, max_step, spread):
+    problem = LeastSquares.random(seed, spread)
     w = problem.best + torch.randn(3, generator=torch.Generator().manual_seed(seed)).double()
     g = (problem.a @ w - problem.b)[:, None] * problem.a
     step = (2 * (1 - c) / problem.a.square().sum(1)).clamp(max=max_step)
     gain = float((step * g.square().sum(1)).mean())
-    assert c * gain <= (problem.gap(w) + problem.accuracy(w, c, max_step).after) * (1 + 1e-9)
+    assert c * gain <= (problem.gap(w) + problem.noise(w, c, max_step).after) * (1 + 1e-9)
 
 
 @some

@@ -25,7 +25,7 @@ ONE = "f(w) = w^2/2, w_0 = 1, one client, K = 1"
 RANDOM = "3 random problems of 3 quadratic clients, c = 0.6, eta_max = 1, K = 4, T = 2"
 
 
-class Comparison(NamedTuple):
+class Inequality(NamedTuple):
     """Two numbers, of which the statement asks left <= right."""
 
     what: str
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
         return f"{self.left:.4g} {sign} {self.right:.4g}"
 
 
-class Condition(NamedTuple):
+class Premise(NamedTuple):
     """A hypothesis on the instance, and whether it is met."""
 
     what: str
@@ -55,13 +55,13 @@ class Evidence:
 
     shows: str  # FALSE: every inequality is broken; HOLDS, VACUOUS: every one is kept
     instance: str
-    comparisons: Sequence[Comparison]
-    conditions: Sequence[Condition] = ()  # all must be met
+    inequalities: Sequence[Inequality]
+    premises: Sequence[Premise] = ()  # all must be met
 
     @property
     def verdict(self) -> str:
-        expected = all(pair.kept == (self.shows != FALSE) for pair in self.comparisons)
-        if expected and all(condition.met for condition in self.conditions):
+        expected = all(pair.kept == (self.shows != FALSE) for pair in self.inequalities)
+        if expected and all(premise.met for premise in self.premises):
             return self.shows
         return "not confirmed"
 
@@ -74,8 +74,8 @@ def client_interpolation() -> Evidence:
         HOLDS,
         "one client with the samples (w - 1)^2/2 and (w + 1)^2/2, at w* = 0",
         [
-            Comparison("0, against the samples' mean f_xi(w*) - min f_xi", 0.0, gap),
-            Comparison("the client's f_i(w*) - min f_i, against 0", pair.gap(pair.best), 0.0),
+            Inequality("0, against the samples' mean f_xi(w*) - min f_xi", 0.0, gap),
+            Inequality("the client's f_i(w*) - min f_i, against 0", pair.gap(pair.best), 0.0),
         ],
     )
 
@@ -85,24 +85,24 @@ def armijo_condition() -> Evidence:
     notes = [note for _, path in _random_paths() for note in path.notes]
     excess = max(float(note.phi(note.after) - note.f) + 0.6 * note.gain for note in notes)
     what = "largest f(w_k) - f(w_{k-1}) + c eta |g|^2, against rounding"
-    return Evidence(HOLDS, RANDOM, [Comparison(what, excess, 1e-12)])
+    return Evidence(HOLDS, RANDOM, [Inequality(what, excess, 1e-12)])
 
 
 def accuracy_at_a_minimiser() -> Evidence:
     """Without sample-wise interpolation kappa_f is above twice its limit at a minimiser."""
-    pair = _opposed().accuracy(torch.zeros(1).double(), c=0.6, max_step=0.1)
+    pair = _opposed().noise(torch.zeros(1).double(), c=0.6, max_step=0.1)
     limit = bounds.kappa_limit(0.6, 0.1)
-    problems = [LeastSquares.random(seed, noise=1.0) for seed in range(20)]
-    kappas = [problem.accuracy(problem.best, c=0.3, max_step=1.0).kappa for problem in problems]
+    problems = [LeastSquares.random(seed, spread=1.0) for seed in range(20)]
+    kappas = [problem.noise(problem.best, c=0.3, max_step=1.0).kappa for problem in problems]
     least = min(kappas) / bounds.kappa_limit(0.3, 1.0)
     return Evidence(
         VACUOUS,
         "the samples (w - 1)^2/2 and (w + 1)^2/2 at w = 0, c = 0.6, eta_max = 0.1; "
         "20 random least squares at their minimisers, c = 0.3, eta_max = 1",
         [
-            Comparison("least squares: 2, against the least kappa_f / limit", 2.0, least),
-            Comparison("kappa_f at w_{k-1} alone, against its limit", pair.before, limit),
-            Comparison("the limit, against kappa_f at both points", limit, pair.kappa),
+            Inequality("least squares: 2, against the least kappa_f / limit", 2.0, least),
+            Inequality("kappa_f at w_{k-1} alone, against its limit", pair.before, limit),
+            Inequality("the limit, against kappa_f at both points", limit, pair.kappa),
         ],
     )
 
@@ -112,7 +112,7 @@ def accuracy_under_interpolation() -> Evidence:
     pair = LeastSquares(torch.eye(2).double(), torch.zeros(2).double())
     w = torch.tensor([1.0, 0.0]).double()
     least = min(
-        pair.accuracy(w, c, max_step).kappa / bounds.kappa_limit(c, max_step)
+        pair.noise(w, c, max_step).kappa / bounds.kappa_limit(c, max_step)
         for c in (percent / 100 for percent in range(1, 100))
         for max_step in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0)
     )
@@ -120,8 +120,8 @@ def accuracy_under_interpolation() -> Evidence:
         FALSE,
         "one client with the samples w_1^2/2 and w_2^2/2, at w = (1, 0), "
         "c = 0.01 .. 0.99, eta_max = 0.01 .. 100",
-        [Comparison("least kappa_f / limit, against 1", least, 1.0)],
-        [Condition("sample-wise interpolation at w* = 0", not pair.losses(0 * w).any())],
+        [Inequality("least kappa_f / limit, against 1", least, 1.0)],
+        [Premise("sample-wise interpolation at w* = 0", not pair.losses(0 * w).any())],
     )
 
 
@@ -130,9 +130,9 @@ def heterogeneity() -> Evidence:
     problem = parabola(clients=2)
     bound = bounds.heterogeneity_bound(0.5, 0.5, problem.L, 1.0, problem.f(problem.w0))
     slopes = float((problem.Q @ problem.w0).square().sum())
-    comparison = Comparison("sum_i |grad f_i(w)|^2", slopes, bound)
+    inequality = Inequality("sum_i |grad f_i(w)|^2", slopes, bound)
     instance = "f_1 = f_2 = w^2/2, w = 1, c = 1/2, eta_max = 1"
-    return _counterexample(instance, [comparison], [(0.5, None, 1.0)], problem)
+    return _counterexample(instance, [inequality], [(0.5, None, 1.0)], problem)
 
 
 def average_decrease() -> Evidence:
@@ -141,9 +141,9 @@ def average_decrease() -> Evidence:
     path = problem.run(0.5, 10.0, 1, 1)
     decrease = problem.f(path.points[0]) - problem.f(path.points[1])
     asked = 0.5 * path.notes[0].energy
-    comparison = Comparison("c' eta^2 |g|^2, against f(w_{k-1}) - f(w_k)", asked, decrease)
+    inequality = Inequality("c' eta^2 |g|^2, against f(w_{k-1}) - f(w_k)", asked, decrease)
     instance = "f(w) = w^2/20, w_{k-1} = 1, c = 1/2, eta_max = 10"
-    return _counterexample(instance, [comparison], [(0.5, None, 10.0)], problem)
+    return _counterexample(instance, [inequality], [(0.5, None, 10.0)], problem)
 
 
 def step_sizes() -> Evidence:
@@ -154,7 +154,7 @@ def step_sizes() -> Evidence:
         for note in path.notes
     )
     what = "largest min(eta_max, 2 (1 - c)/L) / eta_k, against 1"
-    return Evidence(HOLDS, RANDOM, [Comparison(what, ratio, 1.0)])
+    return Evidence(HOLDS, RANDOM, [Inequality(what, ratio, 1.0)])
 
 
 def client_drift() -> Evidence:
@@ -165,7 +165,7 @@ def client_drift() -> Evidence:
             notes = path.notes[12 * t : 12 * (t + 1)]  # three clients, four steps each
             drift = sum(float((note.x - start).square().sum()) for note in notes) / 12
             ratio = max(ratio, drift / bounds.drift_bound(0.6, 4, 1.0, problem.f(start)))
-    return Evidence(HOLDS, RANDOM, [Comparison("largest drift / bound, against 1", ratio, 1.0)])
+    return Evidence(HOLDS, RANDOM, [Inequality("largest drift / bound, against 1", ratio, 1.0)])
 
 
 def sgd_convex() -> Evidence:
@@ -181,9 +181,9 @@ def sgd_nonconvex() -> Evidence:
     """The first gradient is above the bound for one step."""
     c, max_step, problem = 0.6, 1.0, parabola()
     bound = bounds.sgd_nonconvex_bound(c, problem.L, max_step, 1, problem.f(problem.w0))
-    comparison = Comparison("|grad f(w_0)|^2", problem.slope(problem.w0), bound)
+    inequality = Inequality("|grad f(w_0)|^2", problem.slope(problem.w0), bound)
     instance = f"{ONE}, c = {c}, eta_max = {max_step:g}, one step"
-    return _counterexample(instance, [comparison], [(c, None, max_step)])
+    return _counterexample(instance, [inequality], [(c, None, max_step)])
 
 
 def fedsls_convex() -> Evidence:
@@ -199,13 +199,13 @@ def fedsls_strongly_convex() -> Evidence:
     """The same; the second eta_max is below the limit with its factor 2, too: 0.49."""
     T, problem = 60, parabola()
     settings = [(0.85, 0.1, 1.59), (0.99, 1.0, 0.48)]
-    comparisons = []
+    inequalities = []
     for c, eta_g, max_step in settings:
         end = problem.run(c, max_step, 1, T, Step(eta_g)).points[-1]
         bound = bounds.strongly_convex_bound(problem.mu, eta_g, 1, max_step, T, 1.0)
         name = f"|w_T - w*|^2, c = {c}, eta_g = {eta_g:g}, eta_max = {max_step}"
-        comparisons.append(Comparison(name, float(end @ end), bound))
-    return _counterexample(f"{ONE}, T = {T}", comparisons, settings)
+        inequalities.append(Inequality(name, float(end @ end), bound))
+    return _counterexample(f"{ONE}, T = {T}", inequalities, settings)
 
 
 def fedsls_nonconvex() -> Evidence:
@@ -214,21 +214,21 @@ def fedsls_nonconvex() -> Evidence:
     points = problem.run(c, max_step, 1, T, Step(eta_g)).points
     bound = bounds.nonconvex_bound(c, eta_g, 1, problem.L, max_step, problem.f(problem.w0))
     least = min(problem.slope(w) for w in points[:-1])
-    comparison = Comparison("least |grad f(w_t)|^2, t < T", least, bound)
+    inequality = Inequality("least |grad f(w_t)|^2, t < T", least, bound)
     instance = f"{ONE}, c = {c}, eta_g = {eta_g}, eta_max = {max_step}, T = {T}"
-    return _counterexample(instance, [comparison], [(c, eta_g, max_step)])
+    return _counterexample(instance, [inequality], [(c, eta_g, max_step)])
 
 
 def fedexpsls_convex() -> Evidence:
     """One client has eta_g = 1 whatever its clamp is, and the bound falls with the clamp."""
     problem = parabola()
-    comparisons = []
+    inequalities = []
     for c, max_step, T, clamp in ((0.99, 0.49, 60, 1.0), (0.75, 0.4, 1, 100.0)):
         path = problem.run(c, max_step, 1, T, Extrapolate(0.0, clamp))
         bound = bounds.fedsls_convex_bound(c, 1.0, 1, problem.L, max_step, T, 1.0) / clamp
         name = f"f(w-bar) - f*, c = {c}, eta_max = {max_step}, T = {T}, eta_gmax = {clamp:g}"
-        comparisons.append(Comparison(name, problem.f(path.mean(0)), bound))
-    return _counterexample(ONE, comparisons, [(0.99, 1.0, 0.49), (0.75, 1.0, 0.4)])
+        inequalities.append(Inequality(name, problem.f(path.mean(0)), bound))
+    return _counterexample(ONE, inequalities, [(0.99, 1.0, 0.49), (0.75, 1.0, 0.4)])
 
 
 def fedexpsls_strongly_convex() -> Evidence:
@@ -237,9 +237,9 @@ def fedexpsls_strongly_convex() -> Evidence:
     clamp = 2 / (max_step * problem.mu)
     end = problem.run(c, max_step, 1, 1, Extrapolate(0.0, clamp)).points[-1]
     bound = bounds.strongly_convex_bound(problem.mu, clamp, 1, max_step, 2, 1.0)
-    comparison = Comparison("|w_1 - w*|^2", float(end @ end), bound)
+    inequality = Inequality("|w_1 - w*|^2", float(end @ end), bound)
     what = f"{ONE}, c = {c}, eta_max = {max_step}, eta_gmax = 2/(eta_max mu K) = {clamp:g}, T = 1"
-    return _counterexample(what, [comparison], [(c, 1.0, max_step)])
+    return _counterexample(what, [inequality], [(c, 1.0, max_step)])
 
 
 def fedexpsls_nonconvex() -> Evidence:
@@ -252,7 +252,7 @@ def fedexpsls_nonconvex() -> Evidence:
         ratio = max(ratio, problem.slope(problem.w0) / bound, 2 * problem.L * gap / bound)
     what = "larger of |grad f(w_0)|^2 and 2 L (f(w_0) - f*), over the bound, against 1"
     instance = "20 random quadratics, c = 0.999, K = 1, eta_gmax = 1, eta_max = 1e-6"
-    return Evidence(VACUOUS, instance, [Comparison(what, ratio, 1.0)])
+    return Evidence(VACUOUS, instance, [Inequality(what, ratio, 1.0)])
 
 
 @cache
@@ -267,7 +267,7 @@ def _opposed() -> LeastSquares:
 
 def _counterexample(
     instance: str,
-    comparisons: Sequence[Comparison],
+    inequalities: Sequence[Inequality],
     settings: Sequence[tuple[float, float | None, float]],  # c, eta_g (None: no limit), eta_max
     problem: Quadratics | None = None,
 ) -> Evidence:
@@ -275,22 +275,22 @@ def _counterexample(
     if problem is None:
         problem = parabola()
     met = [
-        Condition(f"convex, L = {problem.L:g}, mu = {problem.mu:g}", problem.mu > 0),
-        Condition("client-wise interpolation at 0", problem.f(0 * problem.w0) == 0),
+        Premise(f"convex, L = {problem.L:g}, mu = {problem.mu:g}", problem.mu > 0),
+        Premise("client-wise interpolation at 0", problem.f(0 * problem.w0) == 0),
     ]
     for c, eta_g, max_step in settings:
         limit = bounds.kappa_limit(c, max_step)
-        met.append(Condition(f"kappa_f = 0 < c / (2 eta_max) = {limit:.3g}", limit > 0))
+        met.append(Premise(f"kappa_f = 0 < c / (2 eta_max) = {limit:.3g}", limit > 0))
         if eta_g is not None:
             limit = bounds.step_limit(c, eta_g, 1, problem.L, 0.0)
             what = f"eta_max = {max_step} < (2c - eta_g) / (K L + 4 kappa_f) = {limit:.3g}"
-            met.append(Condition(what, max_step < limit))
-    return Evidence(FALSE, instance, comparisons, met)
+            met.append(Premise(what, max_step < limit))
+    return Evidence(FALSE, instance, inequalities, met)
 
 
-def _means(problem: Quadratics, path: Path, bound: float) -> list[Comparison]:
+def _means(problem: Quadratics, path: Path, bound: float) -> list[Inequality]:
     """f at w-bar, as proved from t = 0 and as printed from t = 1."""
     return [
-        Comparison(f"f(w-bar) - f*, w-bar from t = {first}", problem.f(path.mean(first)), bound)
+        Inequality(f"f(w-bar) - f*, w-bar from t = {first}", problem.f(path.mean(first)), bound)
         for first in (0, 1)
     ]

@@ -101,12 +101,12 @@ class LeastSquares:
     b: Tensor  # (n,)
 
     @staticmethod
-    def random(seed: int, noise: float) -> LeastSquares:
-        """Six samples in three dimensions; without noise one w fits all."""
+    def random(seed: int, spread: float) -> LeastSquares:
+        """Six samples in three dimensions; with spread 0 one w fits all."""
         draw = generator(seed, "theorems")
         numbers = torch.randn(6, 5, generator=draw, dtype=torch.float64)
         a = numbers[:, :3]
-        return LeastSquares(a, a @ numbers[:3, 3] + noise * numbers[:, 4])
+        return LeastSquares(a, a @ numbers[:3, 3] + spread * numbers[:, 4])
 
     @property
     def best(self) -> Tensor:
@@ -122,13 +122,13 @@ class LeastSquares:
         """f(w) - f*."""
         return float(self.losses(w).mean() - self.losses(self.best).mean())
 
-    def accuracy(self, w: Tensor, c: float, max_step: float) -> Accuracy:
+    def noise(self, w: Tensor, c: float, max_step: float) -> FunctionNoise:
         """Every sample takes its largest Armijo step, min(eta_max, 2 (1 - c) / |a|^2)."""
         step = (2 * (1 - c) / norm_sq(self.a)).clamp(max=max_step)
         g = (self.a @ w - self.b)[:, None] * self.a
         before = self.losses(w)
         after = self.losses(w - step[:, None] * g)
-        return Accuracy(
+        return FunctionNoise(
             before=float((before - before.mean()).abs().mean()),
             after=float((after.diagonal() - after.mean(1)).abs().mean()),
             energy=float((step.square() * norm_sq(g)).mean()),
@@ -136,7 +136,7 @@ class LeastSquares:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class FunctionNoise:
     """Both sides of the definition of kappa_f, in expectation over the samples of a client."""
 
     before: float  # |f_xi - f| at w_{k-1}

@@ -62,13 +62,13 @@ class Item:
 
     def row(self, evidence: checks.Evidence) -> tuple[str, ...]:
         """A line of the table of all items."""
-        first = evidence.comparisons[0].numbers
+        first = evidence.inequalities[0].numbers
         return (self.key, self.title, self.about, self.tested, evidence.verdict, first)
 
     def lines(self, evidence: checks.Evidence) -> list[tuple[str, str]]:
         """All of it."""
-        met = [f"{'met' if one.met else 'NOT met'}: {one.what}" for one in evidence.conditions]
-        found = [f"{pair.what}: {pair.numbers}" for pair in evidence.comparisons]
+        met = [f"{'met' if one.met else 'NOT met'}: {one.what}" for one in evidence.premises]
+        found = [f"{pair.what}: {pair.numbers}" for pair in evidence.inequalities]
         return [
             (self.key, f"{self.title}: {self.about}"),
             ("statement", self.statement),
