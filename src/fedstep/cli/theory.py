@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fedstep.study.plan import Study
 
-LEGEND = "* numbered in the order of appearance; † statement rebuilt from its proof"
+LEGEND = "* numbered in the order of appearance; † wording not at hand: docs/theory.md"
 
 
 def register(commands: Any) -> None:

@@ -44,7 +44,7 @@ class Item:
     why: str  # the proof, or the cause of the error
     instead: str = ""  # what can be proved
     numbered: bool = False  # a source gives the number
-    rebuilt: bool = False  # the statement is put together again
+    rebuilt: bool = False  # the wording is ours, too
 
     @property
     def title(self) -> str:
