@@ -10,6 +10,7 @@ import said
 import speed
 import standings
 import studies
+import theorems
 from pages import ROOT, Block, placed
 from sentences import corrected
 
@@ -19,7 +20,7 @@ def blocks() -> tuple[Block, ...]:
     """Every table that is made."""
     return tuple(
         block
-        for source in (evidence, standings, studies, measured, speed)
+        for source in (evidence, standings, studies, measured, speed, theorems)
         for block in source.blocks()
     )
 

@@ -1,3 +1,1 @@
-"""The theorems against a run: what their hypotheses ask for, what is there, and how far the run
-is from each bound.
-"""
+"""The paper's theorems: what they ask for, what they promise, and whether it is true."""

@@ -1,51 +1,103 @@
-"""The constants of the theorems, measured along a run."""
+"""What the theorems ask for, measured along a run of FedSLS or FedExpSLS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import nan
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from math import isnan, nan
+from typing import Any, TypeAlias
 
 import torch
 
-from fedstep.algorithm import Broadcast, Server
-from fedstep.analysis.theory.curvature import DENSE, Function, spectrum
-from fedstep.analysis.theory.landscape import Landscape
-from fedstep.analysis.theory.measured import Gaps, IterateCurve, Measured, VisitedPoint
-from fedstep.analysis.theory.minimum import Minimum, minimise
-from fedstep.analysis.theory.step_sums import StepSums
-from fedstep.analysis.theory.watch import NotedStep, Watching
+from fedstep.algorithm import Server
+from fedstep.analysis.theory import bounds
+from fedstep.analysis.theory.noted import NotedSearch
 from fedstep.core.errors import InputError
-from fedstep.core.vec import Vec, norm_sq
+from fedstep.core.seeds import generator
+from fedstep.core.types import Batch, Context
+from fedstep.core.vec import Scalar, Vec, norm_sq
+from fedstep.execute.sequential import Sequential
 from fedstep.execute.store import Store
-from fedstep.local.directions import Steepest
-from fedstep.local.solver import LocalSolver
-from fedstep.run.record import RoundReport
+from fedstep.execute.task import Task
+from fedstep.local.objective import Objective
 from fedstep.run.simulate import Simulation
+from fedstep.server.rules import Extrapolate, Step
 from fedstep.steps.conditions import Armijo
-from fedstep.steps.references import Current
 from fedstep.steps.search import LineSearch
 
-COSTLY = 10  # clients that are asked for curvature and minimum where the model is not tiny
-SMALL = 20_000  # parameters up to which the minimum of f is looked for
-Rounds: TypeAlias = Iterable[tuple[Server, RoundReport]]
+SMALL = 20_000  # parameters up to which the minimum of a model that is not linear is looked for
+Rows: TypeAlias = Iterable[tuple[Server, Any]]
 
 
 @dataclass(frozen=True)
-class Backtracking:
-    """What of a search the sums over steps need."""
+class ClientRound:
+    """A client's K steps of a round: their mean stands for the expectation."""
 
-    c: float  # NaN: not an Armijo search
-    shrink: float  # between two trials along the negative gradient; 0: none
+    round: int
+    client: int
+    before: float  # sum |f_xi - f_i| at w_{k-1}, over sum eta^2 |g|^2; NaN: no step was taken
+    after: float  # the same at w_k
+    L: float  # the largest that its steps and refused trials prove
+    failed: int  # searches, left out of the sums
 
 
 @dataclass(frozen=True)
-class Descent:
-    """The value of a function at a point, and the lowest one found from there."""
+class Hypothesis:
+    """A number that must be below a limit; the paper asks for a gap of 0."""
 
-    start: float
-    lowest: float  # at most `start`
+    theorems: str
+    what: str
+    found: float
+    limit: float
+
+    @property
+    def holds(self) -> str:
+        if isnan(self.found) or isnan(self.limit):
+            return "not measured"
+        return "not refuted" if self.found < self.limit else "fails"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The constants of a method and of its run."""
+
+    c: float
+    max_step: float
+    eta_g: float  # 1 for FedExpSLS
+    steps: int  # K
+    rounds: tuple[ClientRound, ...]
+    gap: float  # the largest f_i(w*) - min f_i; NaN: not looked for
+    fall: float  # f(w_0) - f(w*)
+
+    @property
+    def kappa(self) -> float:
+        """The largest over clients and rounds, at w_{k-1} and at w_k."""
+        sides = [side for one in self.rounds for side in (one.before, one.after)]
+        return max((side for side in sides if not isnan(side)), default=nan)
+
+    @property
+    def L(self) -> float:
+        """A lower bound of the true one."""
+        return max(one.L for one in self.rounds)
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        c, max_step, kappa = self.c, self.max_step, self.kappa
+        limit = bounds.step_limit(c, self.eta_g, self.steps, self.L, kappa)
+        return [
+            Hypothesis("all", "kappa_f < c / (2 eta_max)", kappa, bounds.kappa_limit(c, max_step)),
+            Hypothesis("1", "1/2 < c' = c - 2 kappa_f eta_max", 0.5, c - 2 * kappa * max_step),
+            Hypothesis("2, 3, 5, 6", "eta_max < (2c - eta_g) / (K L + 4 kappa_f)", max_step, limit),
+            Hypothesis(
+                "2 - 7", "f_i(w*) - min f_i < (f(w_0) - f*)/1000", self.gap, self.fall / 1000
+            ),
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """For a file."""
+        hypotheses = [asdict(one) | {"holds": one.holds} for one in self.hypotheses]
+        return asdict(self) | {"kappa": self.kappa, "L": self.L, "hypotheses": hypotheses}
 
 
 def measure(
@@ -53,234 +105,114 @@ def measure(
     rounds: int,
     points: int,
     most: int,
-    show: Callable[[Rounds], Rounds] = lambda rows: rows,
+    show: Callable[[Rows], Rows] = lambda rows: rows,
 ) -> Measured:
-    """Run and look: at `points` of the rounds, over at most `most` clients.
-
-    `show` is told of the rounds as they pass.
-    """
+    """Run, and look at the K steps that `most` clients take from the model of `points` rounds."""
     for name, value in (("rounds", rounds), ("points", points), ("clients", most)):
         if value < 1:
             raise InputError(f"--{name} {value}: give at least 1")
-    task = sim.task
-    land = Landscape.of(task, most)
-    start = task.model.init()
-    # of a large network no descent of a minute finds the minimum
-    best = None
-    if land.model.linear or land.model.dim <= SMALL:
-        best = minimise(land.mean, start)
-    when = _watched_rounds(rounds, points)
-    looks = {number: StepSums(number) for number in when}
-    watched = _watching(sim, land, looks, rounds)
-    first = watched.begin(rounds)
-    series = show(watched.run(first, Store(), rounds))
-    curve = IterateCurve()
-    visited: list[VisitedPoint] = []
-    x = start
-    # curvature is costly: of a large model at the beginning, in the middle and at the end only
-    curved_rounds = (0, when[len(when) // 2], rounds)
-    for x in _walk(
-        series,
-        start,
-        land,
-        best,
-        curve,
+    task, algorithm = sim.task, sim.task.algorithm
+    search, server = algorithm.local.step, algorithm.server
+    if (
+        not isinstance(search, LineSearch)
+        or not isinstance(search.condition, Armijo)
+        or not isinstance(server, Step | Extrapolate)
     ):
-        t = len(curve.f) - 1
-        if t in looks or t == rounds:
-            curved = land.model.dim <= DENSE or t in curved_rounds
-            visited.append(_visit(land, x, t, curved))
-    population = range(len(task.federation))
-    sizes = [task.federation.size(client) for client in population]
+        raise InputError("the theorems are of FedSLS and FedExpSLS: give --method one of them")
+    c = search.condition.c
+    noted = NotedSearch.of(search)
+    local = replace(algorithm.local, step=noted)
+    watched = replace(task, algorithm=replace(algorithm, local=local))
+    draw = generator(task.seed, "theory")  # of its own: looking does not change the run
+    clients = torch.randperm(len(task.federation), generator=draw)[:most].tolist()
+    when = {round(place * (rounds - 1) / max(points - 1, 1)) for place in range(points)}
+    quiet = replace(sim, every=rounds, train=False, test=None, heldout=None)
+    first = sim.begin(rounds)
+    found = []
+    for state in chain([first], (row[0] for row in show(quiet.run(first, Store(), rounds)))):
+        end = state.x
+        for client in clients if state.round in when else ():
+            noted.notes.clear()
+            list(Sequential()(watched, algorithm.broadcast(state), [client], Store()))
+            found.append(_sums(state.round, client, _whole(task, client), noted, c))
+    gap, fall = _gap(task, clients, end)
     return Measured(
-        rounds=rounds,
-        steps=max(task.plan.length(size) for size in sizes),
-        population=len(sizes),
-        clients=len(land.clients),
-        linear=land.model.linear,
-        full_rounds=sim.per_round == len(sizes),
-        full_gradients=task.plan.batch >= max(sizes),
-        points=tuple(visited),
-        looks=tuple(looks.values()),
-        curve=curve,
-        best=best,
-        gaps=_gaps(land, x, best),
-        D2=curve.distance[0],
+        c=c,
+        max_step=search.max_step,
+        eta_g=server.step if isinstance(server, Step) else 1.0,
+        steps=max(task.plan.length(task.federation.size(client)) for client in clients),
+        rounds=tuple(found),
+        gap=gap,
+        fall=fall,
     )
 
 
-def _watched_rounds(rounds: int, points: int) -> list[int]:
-    """The first, the last and others evenly between them."""
-    # a set: with more points than rounds some fall together
-    watched = set()
-    for i in range(points):
-        number = round(i * (rounds - 1) / max(points - 1, 1))
-        watched.add(number)
-    return sorted(watched)
+def _whole(task: Task, client: int) -> Batch:
+    """All samples of a client as one batch."""
+    data = task.federation
+    fields = tuple(field[data.parts[client]] for field in data.fields)
+    # without a generator there is no augmentation, as in evaluation
+    if data.transform is not None:
+        fields = data.transform(fields, None)
+    device = task.model.init().device
+    one = torch.tensor(1.0, dtype=torch.float64)
+    return Batch(tuple(field.to(device) for field in fields), one, torch.tensor(0))
 
 
-def _watching(
-    sim: Simulation,
-    land: Landscape,
-    looks: dict[int, StepSums],
-    rounds: int,
-) -> Simulation:
-    """The same run, whose local steps are summed up in the rounds of `looks`.
-
-    Nothing else is evaluated.
-    """
-    search = _backtracking(sim.task.algorithm.local)
-
-    def look(
-        client: int,
-        sent: Broadcast,
-        notes: list[NotedStep],
-    ) -> None:
-        looks[sent.round].add(
-            whole=land.whole(client).batch,
-            anchor=sent.x,
-            notes=notes,
-            c=search.c,
-            shrink=search.shrink,
-        )
-
-    executor = Watching(sim.executor, frozenset(looks), look)
-    return replace(
-        sim,
-        executor=executor,
-        every=rounds,
-        train=False,
-        test=None,
-        heldout=None,
-    )
+def _sums(number: int, client: int, whole: Batch, search: NotedSearch, c: float) -> ClientRound:
+    before = after = energy = L = 0.0
+    failed = 0
+    for note in search.notes:
+        failed += int(note.out.failed)
+        if bool(note.out.failed) or not note.energy:
+            continue
+        f_i = Objective(note.phi.ctx, whole, note.phi.terms)
+        value, g = note.phi.gradient(note.after)
+        with torch.no_grad():
+            before += abs(float(note.f) - float(f_i(note.x)))
+            after += abs(float(value) - float(f_i(note.after)))
+        energy += note.energy
+        L = max(L, float((norm_sq(g - note.g) / norm_sq(note.after - note.x)).sqrt()))
+        # on a grid, step / shrink was refused: L is above 2 (1 - c) over it
+        if int(note.out.trials) > 1 and search.proposal is None and not search.largest:
+            L = max(L, 2 * (1 - c) * search.shrink / float(note.out.step))
+    if not energy:
+        return ClientRound(number, client, nan, nan, L, failed)
+    return ClientRound(number, client, before / energy, after / energy, L, failed)
 
 
-def _walk(
-    rows: Rounds,
-    start: Vec,
-    land: Landscape,
-    best: Minimum | None,
-    curve: IterateCurve,
-) -> Iterator[Vec]:
-    """w_0, w_1, ...; each is noted in the curve before it is yielded."""
+def _gap(task: Task, clients: list[int], end: Vec) -> tuple[float, float]:
+    """The largest f_i(w*) - min f_i, and f(w_0) - f(w*): w* is the lowest point of these f."""
+    model = task.model.evaluating()
+    if not model.linear and model.dim > SMALL:
+        return nan, nan
+    context = Context(model.init(), model)
+    each = [Objective(context, _whole(task, i), task.algorithm.local.terms) for i in clients]
+    weights = task.algorithm.weighting(task.federation.sizes_of(clients))
 
-    def note(x: Vec) -> None:
-        distance = nan
-        if best is not None:
-            distance = float(norm_sq((x - best.x).double()))
-        curve.f.append(land.value(x))
-        curve.distance.append(distance)
+    def f(x: Vec) -> Scalar:
+        values = torch.stack([f_i(x) for f_i in each])
+        return (values * weights.to(values)).sum() / weights.sum()
 
-    note(start)
-    curve.f_mean.append(nan)
-    yield start
-    x = start
-    mean = torch.zeros_like(start)
-    for t, (server, row) in enumerate(rows):
-        # before x moves on: w-bar is the mean of w_0 .. w_{T-1}
-        mean = mean + (x - mean) / (t + 1)
-        x = server.x
-        note(x)
-        curve.f_mean.append(land.value(mean))
-        curve.eta_g.append(row.eta_g)
-        yield x
-
-
-def _backtracking(local: LocalSolver) -> Backtracking:
-    step = local.step
-    if not isinstance(step, LineSearch) or not isinstance(step.condition, Armijo):
-        return Backtracking(nan, 0.0)
-    from_here = isinstance(local.direction, Steepest) and isinstance(step.reference, Current)
-    # other proposals shrink by factors of their own
-    on_grid = not step.largest and step.proposal is None
-    if not (from_here and on_grid):
-        return Backtracking(step.condition.c, 0.0)
-    return Backtracking(step.condition.c, step.shrink)
-
-
-def _costly_clients(land: Landscape) -> Sequence[int]:
-    """Those that are asked for curvature and minimum."""
-    if land.model.dim <= DENSE:
-        return land.clients
-    return land.clients[:COSTLY]
-
-
-def _visit(
-    land: Landscape,
-    x: Vec,
-    t: int,
-    curved: bool,
-) -> VisitedPoint:
-    clients: Sequence[int] = ()
-    if curved:
-        clients = _costly_clients(land)
-    # a client with too few samples for a batch has none
-    plan = land.task.plan
-    federation = land.task.federation
-    with_batches = [client for client in clients if plan.length(federation.size(client))]
-    of_clients = []
-    for client in clients:
-        of_clients.append(spectrum(land.loss(client), x, client))
-    of_batches = []
-    for client in with_batches:
-        batch_loss = land.on(land.first_batch(client))
-        of_batches.append(spectrum(batch_loss, x, client))
-    mean = None
-    if land.model.dim <= DENSE:
-        mean = spectrum(land.mean, x)
-    slopes = land.slopes(x)
-    return VisitedPoint(
-        round=t,
-        slope=slopes.of_mean,
-        slopes=slopes.mean,
-        clients=tuple(of_clients),
-        batches=tuple(of_batches),
-        mean=mean,
-    )
-
-
-def _gaps(
-    land: Landscape,
-    end: Vec,
-    best: Minimum | None,
-) -> Gaps:
-    """Mean of the clients' lowest values.
-
-    How far they are above it at one common point; the same for batches.
-    """
-    clients = _costly_clients(land)
-    at = end
-    if best is not None:
-        at = best.x
-    lowest: list[float] = []
-    client_gaps: list[float] = []
-    batch_gaps: list[float] = []
-    for client in clients:
-        whole = _descend(land.loss(client), at)
-        batch_loss = land.on(land.first_batch(client))
-        batch = _descend(batch_loss, at)
-        lowest.append(whole.lowest)
-        client_gaps.append(whole.start - whole.lowest)
-        batch_gaps.append(batch.start - batch.lowest)
-    sizes = torch.tensor([land.task.federation.size(client) for client in clients])
-    weights = land.task.algorithm.weighting(sizes)
-    shares = weights / weights.sum()
-
-    def mean(values: list[float]) -> float:
-        weighted = shares * torch.tensor(values, dtype=torch.float64)
-        return float(weighted.sum())
-
-    return Gaps(
-        least=mean(lowest),
-        client=mean(client_gaps),
-        batch=mean(batch_gaps),
-        clients=len(clients),
-    )
-
-
-def _descend(f: Function, x: Vec) -> Descent:
+    best = _lowest(f, end)
     with torch.no_grad():
-        start = float(f(x))
-    end = minimise(f, x).value
-    # a gap is never negative
-    return Descent(start, min(end, start))
+        gaps = [float(f_i(best)) - float(f_i(_lowest(f_i, best))) for f_i in each]
+        return max(gaps), float(f(model.init())) - float(f(best))
+
+
+def _lowest(f: Callable[[Vec], Scalar], start: Vec) -> Vec:
+    """Where 60 steps of L-BFGS end, if that is lower."""
+    x = start.detach().clone().requires_grad_()
+    search = torch.optim.LBFGS(
+        [x], max_iter=60, tolerance_grad=0.0, tolerance_change=0.0, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Scalar:
+        value = f(x)
+        (x.grad,) = torch.autograd.grad(value, x)
+        return value.detach()
+
+    with torch.enable_grad():
+        search.step(closure)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        return x.detach() if f(x) < f(start) else start
