@@ -18,6 +18,15 @@ from fedstep.authors.averaging import (
     fedprox,
     fedprox_exp,
 )
+from fedstep.authors.later import (
+    fedadamexpsls_regularized,
+    fedadamsls_regularized,
+    fedexpsls_regularized,
+    fedsls_regularized,
+    scaffold_sls,
+    sls_acc,
+    sls_eg,
+)
 from fedstep.authors.running_sums import fedavgm_exp, scaffold, scaffold_exp
 from fedstep.authors.searching import (
     delta_sgd,
@@ -48,4 +57,11 @@ __all__ = [  # noqa: RUF022
     "fedavgm_exp",
     "scaffold",
     "scaffold_exp",
+    "fedsls_regularized",
+    "fedexpsls_regularized",
+    "fedadamsls_regularized",
+    "fedadamexpsls_regularized",
+    "scaffold_sls",
+    "sls_eg",
+    "sls_acc",
 ]
