@@ -112,7 +112,7 @@ def fedadamsls(
     server_step: float = 0.1,
     eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
-    """Line-search clients under the Adam server of the program: the authors' later fedadamsls."""
+    """Line-search clients under the Adam server of the program: its fedadamsls at c1cd56f."""
     clients = fedsls(c, start)
     server = ProgramAdam(server_step, eps)
     return replace(clients, server=server)
@@ -124,7 +124,7 @@ def fedadamexpsls(
     eps: float = 1e-3,  # of the extrapolation
     root_eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
-    """The same with an extrapolated step along Adam's direction: the later fedadamexpsls."""
+    """The same with an extrapolated step along Adam's direction: its fedadamexpsls at c1cd56f."""
     clients = fedsls(c, start)
     server = ProgramAdamExtrapolate(eps, root_eps)
     return replace(

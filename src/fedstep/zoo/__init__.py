@@ -1,4 +1,4 @@
-"""The named methods: what each paper prints, in the slots of this library.
+"""The named methods: each paper's algorithm in the slots of this library.
 
 Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t the delta of client
 i, D = mean_i D_i. Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors`

@@ -18,7 +18,7 @@ from fedstep.steps.search import LineSearch
 def fedponos(
     c: float = 0.5,
     c_polyak: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = 10.0,  # of the PoNoS program
     shrink: float = 0.5,
     xi: float = 1.0,
     lower: float = 0.0,
@@ -51,7 +51,7 @@ def fedponos(
 def fedsalsa(
     c: float = 0.3,
     beta: float = 0.99,
-    max_step: float = 10.0,
+    max_step: float = 10.0,  # a choice: the program knows no largest step
     shrink: float = 0.8,
     grow: float = 1.1,
     rarest: int = 10,
