@@ -93,8 +93,7 @@ def test_clipping_and_weight_decay_were_at_work():
     plain = simulation(
         RECORDED["runs"]["fedsls-regularized/scaled"], authors.fedsls(), Sequential()
     )
-    for server, _ in plain.run(plain.begin(5), Store(), 5):  # noqa: B007
-        pass
+    *_, (server, _) = plain.run(plain.begin(5), Store(), 5)
     assert max(abs(server.x - torch.tensor(steps["fedsls-regularized/scaled"]))) > 0.1
     decayed = torch.tensor(steps["fedsls-regularized/wd0.1"])
     assert max(abs(decayed - torch.tensor(steps["fedsls-regularized/scaled"]))) > 0.01

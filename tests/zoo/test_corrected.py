@@ -174,10 +174,9 @@ def test_a_client_that_joins_late_starts_from_its_own_first_model():
     sim = replace(
         simulation(zoo.fedproto(0.2, weight=0.0)), sampling=Given(((0, 1), (0, 1), (2, 3)))
     )
-    late, store = sim.begin(3), Store()
-    first = late.x
-    for late, _ in sim.run(late, store, 2):  # noqa: B007
-        pass
+    begin, store = sim.begin(3), Store()
+    first = begin.x
+    *_, (late, _) = sim.run(begin, store, 2)
     assert not torch.allclose(late.x, first, atol=1e-3)
     ctx = sim.task.algorithm.broadcast(late).context(
         store.load(sim.task, sim.task.algorithm.broadcast(late), [2]), sim.task.model
