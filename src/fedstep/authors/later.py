@@ -7,7 +7,7 @@ from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.authors.extrapolation import EPS_DECAY, extrapolated
-from fedstep.authors.searching import program_search
+from fedstep.authors.optimiser import program_search
 from fedstep.core.errors import InputError
 from fedstep.corrections.control_variates import MeanControl
 from fedstep.local.directions import Chain, Clip, Decay

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.authors.extrapolation import extrapolated
+from fedstep.authors.optimiser import program_search
 from fedstep.local.solver import LocalSolver
 from fedstep.server.program_variants import ProgramAdam, ProgramAdamExtrapolate
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Step
 from fedstep.server.weighting import BySamples
-from fedstep.steps.conditions import Armijo, Condition, Goldstein
+from fedstep.steps.conditions import Armijo, Goldstein
 from fedstep.steps.failures import Failure, LastTrial, Nudge
-from fedstep.steps.proposals import Factors, Proposal
+from fedstep.steps.proposals import Factors
 from fedstep.steps.resets import Grow, Keep, Reset
-from fedstep.steps.search import FIRST_STEP, LineSearch
+from fedstep.steps.search import FIRST_STEP
 from fedstep.steps.secant import ProgramSecantStep
 
 
@@ -153,26 +153,3 @@ def delta_sgd(
     client = LocalSolver(step)
     # without BySamples: this program is not built on FedExP's
     return Algorithm(client, Step(1.0))
-
-
-def program_search(
-    condition: Condition,
-    start: float,
-    shrink: float,
-    reset: Reset,
-    trials: int,
-    failure: Failure,
-    proposal: Proposal | None = None,  # None: plain backtracking
-) -> LineSearch:
-    """The SLS optimiser: no largest step, no slack."""
-    return LineSearch(
-        condition,
-        reset,
-        max_step=inf,  # the optimiser knows no largest step
-        shrink=shrink,
-        trials=trials,
-        start=start,
-        failure=failure,
-        slack=0.0,  # it compares losses as they are rounded
-        proposal=proposal,
-    )

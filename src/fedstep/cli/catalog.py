@@ -12,7 +12,13 @@ from importlib.resources.abc import Traversable
 from itertools import takewhile
 
 FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the paper's own
-PROGRAMS = ("averaging.py", "searching.py", "running_sums.py")  # files of `authors`, in this order
+# files of `authors`, in this order
+PROGRAMS = ("averaging.py", "searching.py", "running_sums.py", "later.py")
+    "averaging.py",
+    "searching.py",
+    "running_sums.py",
+    "later.py",
+)  # files of `authors`, in this order
 
 
 LABEL = re.compile(r"[A-Z][a-z ]+: ")  # Paper: and Special case: begin paragraphs
