@@ -1,4 +1,4 @@
-"""The line-search methods that the paper's program gained later, and the searches it never calls."""
+"""Line-search methods that the paper's program gained later, and searches that it never calls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from fedstep.steps.resets import Grow, Keep, Reset
 from fedstep.steps.rule import StepRule
 from fedstep.steps.search import FIRST_STEP, LineSearch
 
-GROW = Grow(2.0, per=500)  # by 2^(1/500) a step
-
 
 def fedsls_regularized(
     c: float = 0.1,
@@ -35,7 +33,7 @@ def fedsls_regularized(
     clip: float = 10.0,  # largest norm of the gradient
     weight_decay: float = 1e-4,
     shrink: float = 0.9,
-    reset: Reset = GROW,
+    reset: Reset = Grow(2.0, per=500),
     trials: int = 100,
     failure: Failure = Nudge(1e-6),
     server_step: float = 1.0,
@@ -57,7 +55,7 @@ def fedexpsls_regularized(
     clip: float = 10.0,
     weight_decay: float = 1e-4,
     shrink: float = 0.9,
-    reset: Reset = GROW,
+    reset: Reset = Grow(2.0, per=500),
     trials: int = 100,
     failure: Failure = Nudge(1e-6),
     eps: float = 1e-3,
@@ -75,9 +73,9 @@ def fedadamsls_regularized(
     server_step: float = 0.1,
     tau: float = 0.01,
 ) -> Algorithm:
-    """The clients of fedsls_regularized under Reddi's FedAdam: what the program now calls fedadamsls.
+    """The clients of fedsls_regularized under Reddi's FedAdam.
 
-    v begins at 0, where the paper of FedAdam has tau^2.
+    The program now calls this fedadamsls. v begins at 0, where the paper of FedAdam has tau^2.
     """
     clients = fedsls_regularized(c, start, clip, weight_decay)
     return replace(clients, server=_adam(server_step, tau))
@@ -116,7 +114,7 @@ def scaffold_sls(
     cap: float = inf,  # of the first trial
     start: float = FIRST_STEP,
     shrink: float = 0.9,
-    reset: Reset = GROW,
+    reset: Reset = Grow(2.0, per=500),
     trials: int = 100,
     failure: Failure = Nudge(1e-6),
 ) -> Algorithm:
@@ -125,7 +123,8 @@ def scaffold_sls(
         surrogate_armijo       f(x + eta d) + eta <h, d> <= f(x) - sigma eta |d|^2
         original               f(x + eta d) <= f(x) - eta (|g|^2 - |h|^2 + sigma |d|^2) / 2
         no_control_reward      f(x + eta d) <= f(x) - eta (|g|^2 + sigma |d|^2) / 2
-        grad_control           f(x + eta d) <= f(x) - eta ((1 - sigma)/2 |g|^2 - (2 + sigma)/4 |h|^2)
+        grad_control           f(x + eta d) <= f(x) - eta (1 - sigma)/2 |g|^2
+                                                    + eta (2 + sigma)/4 |h|^2
         drift_slack            f(x + eta d) <= f(x) - eta (alpha |g|^2 - slack |h|^2)
         quadratic_drift_slack  f(x + eta d) <= f(x) - alpha eta |g|^2 + slack/2 eta^2 |h|^2
 
@@ -143,7 +142,7 @@ def sls_eg(
     c: float = 0.9,
     start: float = FIRST_STEP,
     shrink: float = 0.9,
-    reset: Reset = GROW,
+    reset: Reset = Grow(2.0, per=500),
     trials: int = 100,
     failure: Failure = Nudge(1e-6),
     server_step: float = 1.0,
