@@ -122,7 +122,8 @@ def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
 def _first_step() -> str:
     """The number behind the one constant that signatures name."""
     text = files("fedstep").joinpath("steps", "search.py").read_text(encoding="utf-8")
-    return re.findall(r"^FIRST_STEP = (.+)$", text, re.M)[0]
+    _, _, number = text.partition("\nFIRST_STEP = ")
+    return number.partition("\n")[0]
 
 
 def _arguments(args: ast.arguments) -> str:

@@ -44,7 +44,8 @@ class EstimatedValues(LocalSolver):
             return
         joined = join_batches(every, x[..., 0].numel())
         for batch, rows in every:
-            values, count = joined, joined.count
+            values: Batch = joined
+            count = joined.count
             if rows is not None:
                 values, count = joined.rows(rows), count[rows]
             # share and steps are those of the local step: resets and schedules count by them
