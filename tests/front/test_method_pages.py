@@ -9,6 +9,7 @@ import pytest
 
 from fedstep import build, zoo
 from fedstep.cli.catalog import catalog, methods_markdown
+from fedstep.steps.search import FIRST_STEP
 
 HOME = Path(__file__).parents[2] / "docs" / "methods"
 INDEX = (HOME / "README.md").read_text()
@@ -42,6 +43,11 @@ def test_the_index_lists_every_method_once():
 
 def test_the_index_is_the_one_that_the_docstrings_make():
     assert made() == INDEX
+
+
+def test_a_signature_has_the_number_of_the_first_step():
+    (fedsls,) = (entry for entry in catalog() if entry.name == "fedsls")
+    assert f"max_step={FIRST_STEP}, " in fedsls.signature
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -353,7 +353,6 @@ def test_fedexpsls_equals_its_box(
         lambda w, i: armijo_client(p, w, i, 0.3, 0.8, 4.0, opt, 2.0),
         extrapolation(1e-3, 3.0),
         weights,
-        last_two=True,
     )
     algorithm = zoo.fedexpsls(0.3, 4.0, 0.8, RESETS[opt], 1e-3, 3.0)
     algorithm = replace(algorithm, weighting=BySamples()) if by_samples else algorithm

@@ -194,7 +194,14 @@ def test_nonmonotone_searches_for_any_setting(
         Grippo(window) if window is not None else Current() if xi is None else ZhangHager(xi)
     )
     rule = LineSearch(
-        Armijo(c), Restart(), reference, shrink=beta, start=start, failure=Nudge(1e-6), slack=0.0
+        Armijo(c),
+        Restart(),
+        reference,
+        max_step=inf,
+        shrink=beta,
+        start=start,
+        failure=Nudge(1e-6),
+        slack=0.0,
     )
     same(p, rule, literal.nonmonotone(p, STEPS, c, beta, start, window, xi))
 

@@ -116,10 +116,11 @@ def test_moon_equals_its_box(executor, row_by_row):
 def fedproto(weight, personal):
     """Tan et al., 2022, Algorithm 1, the prototypes from the features of the training passes as in the published program."""
     server, own, prototypes, clients, path = network(), {}, {}, data(), []
+    first = server
     for S in SCHEDULE:
         sums, ends = {}, []
         for i in S:
-            net = copy.deepcopy(own.get(i, server) if personal else server)
+            net = copy.deepcopy(own.get(i, first) if personal else server)
             for x, y in batches(*clients[i]):
                 z = net[:2](x)
                 loss = functional.cross_entropy(net[2](z), y)

@@ -32,7 +32,7 @@ from fedstep.steps.proposals import Bisect, Factors, Secant
 from fedstep.steps.references import Grippo, Reference, Smoothed, ZhangHager
 from fedstep.steps.resets import Keep, PolyakGuess, Restart
 from fedstep.steps.rule import Outcome
-from fedstep.steps.search import LineSearch
+from fedstep.steps.search import FIRST_STEP, LineSearch
 from fedstep.steps.trial import Trial
 
 SCIPY = Path(__file__).parents[1] / "oracles" / "extracts" / "scipy_wolfe.json"
@@ -534,7 +534,7 @@ def test_a_loss_at_its_lower_bound_is_not_searched() -> None:
     rule = LineSearch(Armijo(), PolyakGuess(lower=0.3))
     outcome, after, curves = search(rule, parabola(1.0, at_zero=0.3))
     assert (float(outcome.step), bool(outcome.failed), curves.values) == (0.0, False, [])
-    assert float(after["step"]) == 10.0
+    assert float(after["step"]) == FIRST_STEP
 
 
 POLYAK = pytest.mark.parametrize(

@@ -173,8 +173,15 @@ def test_a_small_network_needs_about_one_trial_a_step_and_learns_as_fast():
         net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
     ends = {}
     for name in ("fedsls", "fedsls_lean"):
+        # a bold first step is where a search costs trials
         sim = Simulation(
-            Task(build(name), ModuleModel(net), Federation.of(clients), Plan(10, 6)), 6
+            Task(
+                build(f"{name}(max_step=10.0)"),
+                ModuleModel(net),
+                Federation.of(clients),
+                Plan(10, 6),
+            ),
+            6,
         )
         ends[name] = [row for _, row in sim.run(sim.begin(15), Store(), 15)]
     late = [row.trials for row in ends["fedsls_lean"][5:]]

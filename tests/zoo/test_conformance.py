@@ -27,8 +27,9 @@ ROUNDS = {  # of training where 25 are too few
     "authors.fedadamexpsls": 80,  # a step of at least 1 along Adam's direction: it swings
 }
 MAY_STAY = (
-    "fedprobls",
-)  # a sound search may end in the belief that no trial beats the start: counted as failed
+    "fedprobls",  # a sound search may end in the belief that no trial beats the start: counted
+    "fedsls_estimated",  # one trial a search: a refusal is counted
+)
 
 
 @every

@@ -24,6 +24,7 @@ from fedstep.local.newton import Newton
 from fedstep.local.preconditioned import Rescaled
 from fedstep.run.simulate import Simulation
 from fedstep.server.rules import Extrapolate
+from fedstep.server.sampling import Given
 from fedstep.steps.fixed import Divided
 from fedstep.steps.rule import StepRule
 from fedstep.steps.search import LineSearch
@@ -163,10 +164,24 @@ def test_personal_models_do_not_read_the_servers():
     alg, store = sim.task.algorithm, Store()
     server = sim.begin(2)
     list(sim.executor(sim.task, alg.broadcast(server), range(6), store))
-    own = store.memories[2]["own"]
+    gone = store.memories[2]["gone"]
     far = replace(alg.broadcast(server), x=server.x + 100.0)
     list(sim.executor(sim.task, replace(far, round=1), range(6), store))
-    assert (store.memories[2]["own"] - own).norm() < 5
+    assert (store.memories[2]["gone"] - gone).norm() < 5
+
+
+def test_a_client_that_joins_late_starts_from_its_own_first_model():
+    sim = replace(
+        simulation(zoo.fedproto(0.2, weight=0.0)), sampling=Given(((0, 1), (0, 1), (2, 3)))
+    )
+    begin, store = sim.begin(3), Store()
+    first = begin.x
+    *_, (late, _) = sim.run(begin, store, 2)
+    assert not torch.allclose(late.x, first, atol=1e-3)
+    ctx = sim.task.algorithm.broadcast(late).context(
+        store.load(sim.task, sim.task.algorithm.broadcast(late), [2]), sim.task.model
+    )
+    assert torch.equal(sim.task.algorithm.correction.start(ctx)[0], first)
 
 
 # With a line search

@@ -1,4 +1,4 @@
-"""The methods as the published programs run them, where that is not what the papers print.
+"""The methods as the published programs run them, where that is not the papers' algorithm.
 
 Two programs: FedExP's (Jhunjhunwala et al., 2023) and, built on it, the one of Painless Federated
 Learning. Both weight clients by their numbers of samples, multiply the extrapolation's eps by the
@@ -6,7 +6,8 @@ number of clients and decay it by 0.998^2 a round before it is used, and evaluat
 last two iterates of extrapolated methods. Their SGD clients clip the gradient to norm 10 and then
 add weight decay 1e-4; the step of round t = 0, 1, ... is step * decay^(t + 1). Their line-search
 clients neither clip nor decay, start every round at `start`, grow by 2^(1/500) a step, know no
-largest step, and on failure move by 1e-6. `docs/authors.md` maps every program run to a call.
+largest step, and on failure move by 1e-6. What the paper's program gained later is in `later.py`.
+`docs/authors.md` has the constants, and maps every program run to a call.
 """
 
 from fedstep.authors.averaging import (
@@ -17,6 +18,15 @@ from fedstep.authors.averaging import (
     fedexp,
     fedprox,
     fedprox_exp,
+)
+from fedstep.authors.later import (
+    fedadamexpsls_regularized,
+    fedadamsls_regularized,
+    fedexpsls_regularized,
+    fedsls_regularized,
+    scaffold_sls,
+    sls_acc,
+    sls_eg,
 )
 from fedstep.authors.running_sums import fedavgm_exp, scaffold, scaffold_exp
 from fedstep.authors.searching import (
@@ -48,4 +58,11 @@ __all__ = [  # noqa: RUF022
     "fedavgm_exp",
     "scaffold",
     "scaffold_exp",
+    "fedsls_regularized",
+    "fedexpsls_regularized",
+    "fedadamsls_regularized",
+    "fedadamexpsls_regularized",
+    "scaffold_sls",
+    "sls_eg",
+    "sls_acc",
 ]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from fedstep.algorithm import Algorithm
 from fedstep.authors.extrapolation import extrapolated
+from fedstep.authors.optimiser import program_search
 from fedstep.local.solver import LocalSolver
 from fedstep.server.program_variants import ProgramAdam, ProgramAdamExtrapolate
 from fedstep.server.readouts import LastTwo
 from fedstep.server.rules import Step
 from fedstep.server.weighting import BySamples
-from fedstep.steps.conditions import Armijo, Condition, Goldstein
+from fedstep.steps.conditions import Armijo, Goldstein
 from fedstep.steps.failures import Failure, LastTrial, Nudge
-from fedstep.steps.proposals import Factors, Proposal
+from fedstep.steps.proposals import Factors
 from fedstep.steps.resets import Grow, Keep, Reset
-from fedstep.steps.search import LineSearch
+from fedstep.steps.search import FIRST_STEP
 from fedstep.steps.secant import ProgramSecantStep
 
 
 def fedsls(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0, per=500),  # by 2^(1/500) a step
     trials: int = 100,
@@ -30,21 +30,13 @@ def fedsls(
     server_step: float = 1.0,
 ) -> Algorithm:
     """FedSLS of the program: the SLS optimiser with its defaults, made anew every round."""
-    return _searching(
-        condition=Armijo(c),
-        start=start,
-        shrink=shrink,
-        reset=reset,
-        trials=trials,
-        failure=failure,
-        proposal=None,  # plain backtracking
-        server_step=server_step,
-    )
+    search = program_search(Armijo(c), start, shrink, reset, trials, failure)
+    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
 
 
 def fedexpsls(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     shrink: float = 0.9,
     reset: Reset = Grow(2.0, per=500),
     trials: int = 100,
@@ -65,7 +57,7 @@ def fedexpsls(
 
 def fedsls_goldstein(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     shrink: float = 0.9,
     grow: float = 2.0,
     max_step: float = 10.0,
@@ -85,21 +77,13 @@ def fedsls_goldstein(
         cap=max_step,  # on growth only: the search itself has no largest step
         floor=1e-8,
     )
-    return _searching(
-        condition=Goldstein(c),
-        start=start,
-        shrink=shrink,
-        reset=reset,
-        trials=trials,
-        failure=failure,
-        proposal=factors,
-        server_step=server_step,
-    )
+    search = program_search(Goldstein(c), start, shrink, reset, trials, failure, factors)
+    return Algorithm(LocalSolver(search), Step(server_step), weighting=BySamples())
 
 
 def fedexpsls_goldstein(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     shrink: float = 0.9,
     grow: float = 2.0,
     max_step: float = 10.0,
@@ -124,11 +108,11 @@ def fedexpsls_goldstein(
 
 def fedadamsls(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     server_step: float = 0.1,
     eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
-    """Line-search clients under the Adam server of the program: the authors' later fedadamsls."""
+    """Line-search clients under the Adam server of the program: its fedadamsls at c1cd56f."""
     clients = fedsls(c, start)
     server = ProgramAdam(server_step, eps)
     return replace(clients, server=server)
@@ -136,11 +120,11 @@ def fedadamsls(
 
 def fedadamexpsls(
     c: float = 0.1,
-    start: float = 1.0,
+    start: float = FIRST_STEP,
     eps: float = 1e-3,  # of the extrapolation
     root_eps: float = 0.01,  # of Adam's root
 ) -> Algorithm:
-    """The same with an extrapolated step along Adam's direction: the later fedadamexpsls."""
+    """The same with an extrapolated step along Adam's direction: its fedadamexpsls at c1cd56f."""
     clients = fedsls(c, start)
     server = ProgramAdamExtrapolate(eps, root_eps)
     return replace(
@@ -169,32 +153,3 @@ def delta_sgd(
     client = LocalSolver(step)
     # without BySamples: this program is not built on FedExP's
     return Algorithm(client, Step(1.0))
-
-
-def _searching(
-    condition: Condition,
-    start: float,
-    shrink: float,
-    reset: Reset,
-    trials: int,
-    failure: Failure,
-    proposal: Proposal | None,
-    server_step: float,
-) -> Algorithm:
-    """Clients with the SLS optimiser: no largest step, no slack."""
-    search = LineSearch(
-        condition,
-        reset,
-        max_step=inf,  # the optimiser knows no largest step
-        shrink=shrink,
-        trials=trials,
-        start=start,
-        failure=failure,
-        slack=0.0,  # it compares losses as they are rounded
-        proposal=proposal,
-    )
-    return Algorithm(
-        LocalSolver(search),
-        Step(server_step),
-        weighting=BySamples(),
-    )

@@ -7,13 +7,14 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import takewhile
 
 FIRST = ("averaging.py", "armijo.py")  # files of the zoo: averaging, then the paper's own
-PROGRAMS = ("averaging.py", "searching.py", "running_sums.py")  # files of `authors`, in this order
-
+# files of `authors`, in this order
+PROGRAMS = ("averaging.py", "searching.py", "running_sums.py", "later.py")
 
 LABEL = re.compile(r"[A-Z][a-z ]+: ")  # Paper: and Special case: begin paragraphs
 # A and B, or A, B and C, or A et al., or A; the title follows behind a comma
@@ -111,10 +112,18 @@ def _read(file: Traversable, prefix: str) -> Iterator[Entry]:
         name = prefix + node.name
         yield Entry(
             name=name,
-            signature=f"{name}({_arguments(node.args)})",
+            signature=f"{name}({_arguments(node.args)})".replace("FIRST_STEP", _first_step()),
             doc=inspect.cleandoc(ast.get_docstring(node) or ""),
             family=family,
         )
+
+
+@cache
+def _first_step() -> str:
+    """The number behind the one constant that signatures name."""
+    text = files("fedstep").joinpath("steps", "search.py").read_text(encoding="utf-8")
+    _, _, number = text.partition("\nFIRST_STEP = ")
+    return number.partition("\n")[0]
 
 
 def _arguments(args: ast.arguments) -> str:

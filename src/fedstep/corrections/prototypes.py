@@ -24,8 +24,9 @@ class Prototypes(Correction):
 
     z is what enters the last layer in the local steps, y the label; the term of a class without a
     prototype is 0, and a class that nobody met in a round keeps its prototype. `personal`: a client
-    goes on from its own model and never reads the server's, which is the mean of the models of the
-    round's clients and serves for evaluation only. `head` is filled in by the model.
+    begins with the run's first model, whenever it joins, goes on from its own and never reads the
+    server's, which is the mean of the models of the round's clients and serves for evaluation only.
+    `head` is filled in by the model.
     """
 
     weight: float = 1.0
@@ -66,17 +67,20 @@ class Prototypes(Correction):
         return (Prototypical(self.weight),)
 
     def shared_init(self, x: Vec) -> NewState:
-        return self.tally(x)
+        if not self.personal:
+            return self.tally(x)
+        return {**self.tally(x), "first": x}
 
     def memory_init(self, x: Vec) -> NewState:
         if not self.personal:
             return {}
-        return {"own": x}
+        # how far from the first model: x is the server's of the round in which the client joins
+        return {"gone": torch.zeros_like(x)}
 
     def start(self, ctx: Context) -> Vec:
         if not self.personal:
             return ctx.anchor
-        return ctx.memory.correction["own"]
+        return ctx.shared.correction["first"] + ctx.memory.correction["gone"]
 
     def tally(self, x: Vec) -> NewState:
         shape = (*x.shape[:-1], self.sizes.classes)
@@ -101,7 +105,7 @@ class Prototypes(Correction):
         delta = x - ctx.anchor
         if not self.personal:
             return Finished(delta)
-        return Finished(delta, memory={"own": x})
+        return Finished(delta, memory={"gone": x - ctx.shared.correction["first"]})
 
     def fold(
         self,

@@ -116,6 +116,22 @@ class Objective:
             (g,) = torch.autograd.grad(f.sum(), leaf)
         return f.detach(), g
 
+    def parted(self, x: Vec) -> tuple[Objective, Scalar, Vec]:
+        """The loss alone, its value at x, and the gradient of the terms at x.
+
+        x is the point of the first pass. For terms of x alone: what a term makes of the model's
+        output is left out.
+        """
+        loss = replace(self, terms=())
+        f = self.output.loss.detach()
+        if not self.terms:
+            return loss, f, torch.zeros_like(x)
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_()
+            total = self.value(leaf, Output(torch.zeros_like(f)))
+            (pull,) = torch.autograd.grad(total.sum(), leaf)
+        return loss, f, pull
+
     def noisy(self, x: Vec, d: Vec) -> NoisyValue:
         """phi and its slope along d, with the noise of the batch in both.
 

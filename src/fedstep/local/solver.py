@@ -15,7 +15,7 @@ from fedstep.core.exchange import ClientMessage, SharedState
 from fedstep.core.message_kinds import MessageKind
 from fedstep.core.slots import check_slots
 from fedstep.core.types import Batch, Context, Forward, LiveBatch
-from fedstep.core.vec import NewState, State, Vec, scale
+from fedstep.core.vec import NewState, Scalar, State, Vec, scale
 from fedstep.local.companion import Companion
 from fedstep.local.directions import Direction, Steepest
 from fedstep.local.moves import Move, Straight
@@ -217,6 +217,12 @@ class LocalSolver(ABC):
         )
         return total, trace
 
+    def search(
+        self, phi: Objective, x: Vec, f: Scalar, g: Vec, d: Vec, state: State
+    ) -> tuple[Outcome, NewState]:
+        """How far to go along d; a solver may let its step rule search on other values."""
+        return self.step.search(phi, x, f, g, d, state)
+
     def _to_remember(self, state: SolverState) -> State:
         # without carry every round begins afresh, and clients need no store
         if not self.step.carry:
@@ -256,7 +262,7 @@ class LocalSolver(ABC):
         view = self.move.view(x, phi.batch.seed, state.move)
         f, g = self.oracle(phi, view)
         d, direction = self.direction.downhill(g, view, state.direction)
-        outcome, step = self.step.search(phi, view, f, g, d, state.step)
+        outcome, step = self.search(phi, view, f, g, d, state.step)
         gradient = g if counted else None
         del g  # as large as the model, and the move is about to make another such vector
 

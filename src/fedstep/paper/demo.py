@@ -101,7 +101,7 @@ def run_demo(
         test=task.test,
         seed=seed,
         batch=BATCH,
-        guard=False,  # the methods as the paper prints them: nobody is hostile here
+        guard=False,  # no paper has a guard: nobody is hostile here
         # The command shows all methods on one board; a bar for each would break it.
         progress=False,
         on_round=on_round,

@@ -57,7 +57,8 @@ def federation() -> Federation:
 def literal() -> dict[str, Algorithm]:
     """The algorithms as printed.
 
-    Each round starts at max_step = 1, the first trial is the start itself.
+    Each round starts at max_step, the first trial is the start itself. The paper prints no
+    constants: these are its program's.
     """
     search = {
         "c": 0.1,

@@ -14,6 +14,7 @@ from fedstep.server.moments import Adaptive, Average, Peak, SecondMoment, Signed
 from fedstep.server.norm_limit import NormLimit
 from fedstep.server.privacy import UserPrivacy
 from fedstep.server.program_variants import (
+    ExtrapolateAlong,
     FlowerAdam,
     ProgramAdagrad,
     ProgramAdam,
@@ -42,6 +43,7 @@ __all__ = [
     "ErrorFeedback",
     "Exponential",
     "Extrapolate",
+    "ExtrapolateAlong",
     "FlowerAdam",
     "GeometricMedian",
     "Given",

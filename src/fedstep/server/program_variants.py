@@ -11,8 +11,10 @@ import torch
 
 from fedstep.core.aggregate import Aggregate
 from fedstep.core.errors import InputError
+from fedstep.core.nested import join, part
+from fedstep.core.slots import check_slots
 from fedstep.core.vec import NewState, State, Vec, norm_sq
-from fedstep.server.rules import ServerRule, ServerStep, check_step
+from fedstep.server.rules import Extrapolate, ServerRule, ServerStep, check_step
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,40 @@ class ProgramAdamExtrapolate(ServerRule):
             x=x + eta_g * u,
             eta_g=eta_g,
             state={"m": m, "v": v},
+        )
+
+
+@dataclass(frozen=True)
+class ExtrapolateAlong(ServerRule):
+    """The step of another rule, times the extrapolation of the deltas themselves.
+
+        eta_g = that of `ratio`, made of the deltas and their mean d
+        x + eta_g * (along(x) - x)
+
+    The paper's program takes Adam's step and the ratio of the raw mean delta. What is reported as
+    eta_g is the product of both steps.
+    """
+
+    along: ServerRule
+    ratio: Extrapolate
+
+    def __post_init__(self) -> None:
+        check_slots(self, along=ServerRule, ratio=Extrapolate)
+
+    @property
+    def usual_step(self) -> float:
+        return self.along.usual_step
+
+    def init(self, x: Vec) -> NewState:
+        return join(along=self.along.init(x), ratio=self.ratio.init(x))
+
+    def update(self, x: Vec, d: Vec, agg: Aggregate, state: State) -> ServerStep:
+        plain = self.along.update(x, d, agg, part(state, "along"))
+        longer = self.ratio.update(x, d, agg, part(state, "ratio"))
+        return ServerStep(
+            x=x + longer.eta_g * (plain.x - x),
+            eta_g=longer.eta_g * plain.eta_g,
+            state=join(along=plain.state, ratio=longer.state),
         )
 
 

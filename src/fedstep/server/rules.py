@@ -152,7 +152,9 @@ class Extrapolate(ServerRule):
     """
 
     eps: float = 1e-3  # of the unit of a squared length, so it depends on the model's size
-    max_step: float = inf  # the paper has none; deltas that nearly cancel ask for steps of hundreds
+    max_step: float = (
+        inf  # the algorithm has none; deltas that nearly cancel ask for steps of hundreds
+    )
     min_step: float = 1.0  # 1: never less than plain averaging
     decay: float = 1.0  # the program's 0.998^2 follows the decay of its clients' steps
     eps_per_client: bool = False  # the program sums over clients where the paper takes means
@@ -160,7 +162,7 @@ class Extrapolate(ServerRule):
     def __post_init__(self) -> None:
         if not self.eps >= 0:
             raise InputError(
-                f"Extrapolate(eps={self.eps}): eps must be 0 or more; the paper uses 0.001"
+                f"Extrapolate(eps={self.eps}): eps must be 0 or more; the program uses 0.001"
             )
         if not 0 <= self.min_step <= self.max_step:
             raise InputError(

@@ -58,7 +58,7 @@ class Armijo(Condition):
 
     def __post_init__(self) -> None:
         if not 0 < self.c < 1:
-            raise InputError(f"Armijo(c={self.c}): c must lie in (0, 1); the paper uses 0.1")
+            raise InputError(f"Armijo(c={self.c}): c must lie in (0, 1); the programs use 0.1")
 
     def __call__(self, trial: Trial) -> Tensor:
         too_long = ~trial.below(self.c)

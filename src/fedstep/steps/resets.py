@@ -80,7 +80,7 @@ class Grow(Reset):
     def __post_init__(self) -> None:
         if not self.factor > 0:
             raise InputError(
-                f"Grow(factor={self.factor}): the factor must be positive; the paper uses 2"
+                f"Grow(factor={self.factor}): the factor must be positive; the program uses 2"
             )
         if self.per is not None and not self.per > 0:
             raise InputError(

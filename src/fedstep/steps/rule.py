@@ -92,6 +92,17 @@ class Differentiable(Phi, Protocol):
     def gradient(self, x: Vec) -> tuple[Scalar, Vec]: ...
 
 
+@runtime_checkable
+class Parted(Phi, Protocol):
+    """A client's function that tells its loss from the terms that are added to it."""
+
+    def parted(self, x: Vec) -> tuple[Phi, Scalar, Vec]:
+        """The loss alone, its value at x, and the gradient of the terms at x."""
+        ...
+
+    def rows(self, index: Tensor) -> Parted: ...
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One answer per client: the step taken (0: none), its cost, and whether the search gave up.

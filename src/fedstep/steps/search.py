@@ -25,9 +25,11 @@ from fedstep.steps.search_state import SearchState, where_chosen
 from fedstep.steps.trial import FailedSearch, SearchResult, SearchStart, Trial
 from fedstep.steps.trial_loop import LoopResult, TrialLoop
 
-# The first step of a round, and the longest. The paper prints no number for it; its program begins
-# every round at 1, with no cap, and may grow by 2^(1/500) a step. Here 1 is the cap as well, which
-# the theorems need. (The 10 of the SLS program is the cap of its Goldstein branch, never used there.)
+# The first step of a round, and the longest; the default of every search of the library,
+# `optim.Armijo` included. The paper prints no number for it. Its program begins every round at 1,
+# with no cap, and may grow by 2^(1/500) a step; here 1 is the cap as well, which the theorems need.
+# (The 10 of the SLS program caps the growth under Goldstein's conditions, which no run of it has.)
+# docs/authors.md has the other constants.
 FIRST_STEP = 1.0
 ZERO_GRADIENT = 1e-8  # a gradient shorter than this is a stationary point of the batch: no move
 

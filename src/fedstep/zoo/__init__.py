@@ -1,4 +1,4 @@
-"""The named methods: what each paper prints, in the slots of this library.
+"""The named methods: each paper's algorithm in the slots of this library.
 
 Notation: x_t the server's model, S the round's clients, D_i = x_{t,K}^i - x_t the delta of client
 i, D = mean_i D_i. Every client runs K local steps x <- x - eta g on mini-batches. `fedstep.authors`
@@ -44,7 +44,7 @@ from fedstep.zoo.corrected import (
 )
 from fedstep.zoo.horizon import padamfed, padamfed_vr, parfrefl
 from fedstep.zoo.matrices import fedmuon, local_muon
-from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa
+from fedstep.zoo.other_searches import fedponos, fedprobls, fedsalsa, fedsls_estimated
 from fedstep.zoo.pace import fedpace, fedpace_recall
 from fedstep.zoo.proximal import fedexprox, fedexprox_grads, fedexprox_stops, fednew
 from fedstep.zoo.server_steps import feddog_server, fedhyper_g, fedhyper_gm, fedhyper_sl, nastya
@@ -100,6 +100,7 @@ __all__ = [
     "fedseg",
     "fedsls",
     "fedsls_adaptive",
+    "fedsls_estimated",
     "fedsls_lean",
     "fedsls_momentum",
     "fedsls_nesterov",

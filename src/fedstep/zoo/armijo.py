@@ -39,7 +39,8 @@ def fedsls(
     what `reset` makes of the last accepted step: Keep, Restart or Grow. `condition` (None:
     Armijo(c)) and `reference` make it another search: Goldstein(), ImprovedGoldstein(), Wolfe(),
     StrongWolfe(); Grippo(), ZhangHager(). A round begins at max_step; with `carry` at the client's
-    last step, with `share` at the cohort's, sent with the model. Few trials: `fedsls_lean`.
+    last step, with `share` at the cohort's, sent with the model. Few trials: `fedsls_lean`. The
+    paper prints no number for max_step, c, shrink and the growth: docs/authors.md has its program's.
     Paper: Painless Federated Learning: An Interplay of Line-search and Extrapolation (FedSLS,
     Algorithm 4).
     Special case: a max_step that is always accepted: FedAvg with that step.
@@ -65,7 +66,7 @@ def fedexpsls(
     shrink: float = 0.9,
     reset: Reset = Grow(2.0),
     eps: float = 1e-3,
-    max_server_step: float = inf,  # the paper's; bound it where clients disagree
+    max_server_step: float = inf,  # as in Algorithm 5; bound it where clients disagree
     carry: bool = False,
     largest: bool = False,
     condition: Condition | None = None,

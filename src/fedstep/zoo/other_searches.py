@@ -1,24 +1,26 @@
-"""Line searches that are not Armijo's on the batch alone: relaxed, smoothed, probabilistic."""
+"""Line searches that are not Armijo's on the batch alone: relaxed, smoothed, estimated."""
 
 from __future__ import annotations
 
 from math import inf
 
 from fedstep.algorithm import Algorithm
+from fedstep.local.estimated import EstimatedValues
 from fedstep.local.solver import LocalSolver
 from fedstep.server.rules import Step
 from fedstep.steps.cadence import Settled
 from fedstep.steps.conditions import Armijo
+from fedstep.steps.failures import Nudge
 from fedstep.steps.probabilistic import ProbabilisticSearch
 from fedstep.steps.references import Smoothed, ZhangHager
 from fedstep.steps.resets import Grow, PolyakGuess
-from fedstep.steps.search import LineSearch
+from fedstep.steps.search import FIRST_STEP, LineSearch
 
 
 def fedponos(
     c: float = 0.5,
     c_polyak: float = 0.1,
-    max_step: float = 10.0,
+    max_step: float = 10.0,  # of the PoNoS program
     shrink: float = 0.5,
     xi: float = 1.0,
     lower: float = 0.0,
@@ -51,7 +53,7 @@ def fedponos(
 def fedsalsa(
     c: float = 0.3,
     beta: float = 0.99,
-    max_step: float = 10.0,
+    max_step: float = 10.0,  # a choice: the program knows no largest step
     shrink: float = 0.8,
     grow: float = 1.1,
     rarest: int = 10,
@@ -112,3 +114,35 @@ def fedprobls(
         c1, c2, threshold, start=start, trials=trials, max_step=max_step, grow=grow, carry=carry
     )
     return Algorithm(LocalSolver(search), Step(server_step))
+
+
+def fedsls_estimated(
+    c: float = 0.1,
+    max_step: float = FIRST_STEP,
+    grow: float = 2.0,
+    carry: bool = True,
+    server_step: float = 1.0,
+) -> Algorithm:
+    """Clients test one trial a batch, on estimates of their loss from more samples than the batch.
+
+        f_s <= f_0 - c eta |g|^2:  x <- x - eta g, eta <- min(grow eta, max_step)
+        otherwise:                 x stays,        eta <- eta / grow
+        x_{t+1} = x_t + server_step * D
+
+    g is of the batch at hand; f_0 and f_s, at x and x - eta g, are of all samples of the client's
+    round. eta outlives the round (carry). A refused trial counts as a failed search.
+    Paper: Paquette and Scheinberg, A Stochastic Line Search Method with Expected Complexity
+    Analysis, SIAM Journal on Optimization 2020; its control of the sample sizes is left out.
+    Special case: one batch a round, grow near 1: FedSLS with one trial a batch.
+    """
+    search = LineSearch(
+        Armijo(c),
+        Grow(grow, per=1),
+        max_step=max_step,
+        # the growth of the next batch is made up for: a refusal divides by grow, not by 1
+        shrink=grow**-2,
+        trials=1,
+        failure=Nudge(0.0, remember_trial=True),
+        carry=carry,
+    )
+    return Algorithm(EstimatedValues(search), Step(server_step))
