@@ -138,8 +138,8 @@ def accuracy_table() -> str:
     for task in TASKS:
         for key, words in PRINTED.items():
             cells = [_published(task, shown, key) for shown in ROWS]
-            if any(cells):
-                lines.append(_line(task.name, words + task.theirs, [*cells, ""]))
+            if set(cells) != {"-"}:
+                lines.append(_line(task.name, words + task.theirs, [*cells, "-"]))
         for folder, words in task.ours.items():
             cells = [_cell(folder, shown) for shown in methods]
             lines.append(_line(task.name, _setting(folder, words), cells))
@@ -181,7 +181,7 @@ def _setting(folder: str, words: str) -> str:
 
 
 def _published(task: Task, shown: Shown, key: str) -> str:
-    """A cell of the paper, as the studies of its task have it; empty where there is none."""
+    """A cell of the paper, as the studies of its task have it."""
     for folder in (task.printed, *task.ours):
         for method in read_study(STUDIES / f"{folder}.toml", check=False).methods:
             if method.label == shown.label and key in method.published:
@@ -190,7 +190,7 @@ def _published(task: Task, shown: Shown, key: str) -> str:
                     f"{value:.3f}" if 0 < value < 0.005 else f"{value:.2f}"
                     for value in method.published[key]
                 )
-    return ""
+    return "-"
 
 
 def _cell(folder: str, shown: Shown) -> str:
@@ -201,7 +201,7 @@ def _cell(folder: str, shown: Shown) -> str:
     text = spread_text(score, 3 if "loss" in shown.column else 2)
     seeds = len(study(folder).seeds)
     there = len(finished(folder)[shown.label].runs)
-    return text if there == seeds else f"{text} ({there} of {seeds} seeds)"
+    return text if there == seeds else f"{text} ({there} seeds)"
 
 
 def score_of(folder: str, shown: Shown) -> Spread:
