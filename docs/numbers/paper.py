@@ -201,7 +201,7 @@ def _cell(folder: str, shown: Shown) -> str:
     text = spread_text(score, 3 if "loss" in shown.column else 2)
     seeds = len(study(folder).seeds)
     there = len(finished(folder)[shown.label].runs)
-    return text if there == seeds else f"{text} ({there} seeds)"
+    return text if there == seeds else f"{text} ({there} of {seeds} seeds)"
 
 
 def score_of(folder: str, shown: Shown) -> Spread:

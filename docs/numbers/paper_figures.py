@@ -166,6 +166,8 @@ def _save(fig: Any, panels: Any, name: str) -> None:
     for axes in panels:
         axes.grid(alpha=0.25)
         handles, labels = axes.get_legend_handles_labels()
+        if not handles:
+            axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center")
         lines.update(zip(labels, handles, strict=True))
     fig.legend(
         lines.values(), lines.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
