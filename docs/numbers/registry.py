@@ -6,6 +6,7 @@ from functools import cache
 
 import evidence
 import measured
+import paper
 import said
 import speed
 import standings
@@ -20,7 +21,7 @@ def blocks() -> tuple[Block, ...]:
     """Every table that is made."""
     return tuple(
         block
-        for source in (evidence, standings, studies, measured, speed, theorems)
+        for source in (evidence, paper, standings, studies, measured, speed, theorems)
         for block in source.blocks()
     )
 
