@@ -52,7 +52,9 @@ def items_in_full() -> str:
 def misprint_table() -> str:
     """Where, what stands there, what should."""
     lines = ["| where | printed | right |", "|---" * 3 + "|"]
-    lines += [f"| {slip.where} | {slip.printed} | {slip.right} |" for slip in paper_misprints()]
+    for slip in paper_misprints():
+        cells = [cell.replace("|", "\\|") for cell in slip]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

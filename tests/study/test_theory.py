@@ -73,7 +73,8 @@ def test_kappa_is_the_largest_over_the_clients():
 
 
 def test_failed_searches_are_counted_and_left_out():
-    hopeless = build("fedsls(step=LineSearch(max_step=1000.0, trials=1))")
+    # the paper's program takes a tiny step all the same
+    hopeless = build("fedsls(step=LineSearch(max_step=1000.0, trials=1, failure=Nudge()))")
     found = measure(scalar(hopeless, OPPOSED), 1, 1, 9)
     assert [one.failed for one in found.rounds] == [1]
     assert np.isnan(found.kappa)

@@ -94,6 +94,24 @@ def test_the_fourth_theorem_is_broken_for_every_number_of_rounds_that_its_page_n
     assert bound < 0.9998 ** (2 * 1269)
 
 
+def test_both_sides_of_kappa_f_are_expectations_over_the_samples_that_step():
+    problem, c, max_step = LeastSquares.random(1, spread=1.0), 0.3, 0.2
+    w = torch.tensor([0.5, -1.0, 2.0]).double()
+    before, after, energy = [], [], []
+    for xi in range(6):
+        a, b = problem.a[xi], problem.b[xi]
+        g = (a @ w - b) * a
+        eta = min(max_step, 1.4 / float(a @ a))
+        at, there = problem.losses(w), problem.losses(w - eta * g)
+        before.append(abs(at[xi] - at.mean()))
+        after.append(abs(there[xi] - there.mean()))
+        energy.append(eta**2 * g @ g)
+    found = problem.noise(w, c, max_step)
+    assert found.before == pytest.approx(float(sum(before)) / 6)
+    assert found.after == pytest.approx(float(sum(after)) / 6)
+    assert found.kappa == pytest.approx(float(max(sum(before), sum(after)) / sum(energy)))
+
+
 @some
 @given(seeds, cs, max_steps)
 def test_kappa_f_accuracy_at_a_minimiser_implies_sample_wise_interpolation(seed, c, max_step):
