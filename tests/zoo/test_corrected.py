@@ -192,7 +192,7 @@ class Witness(StepRule):
     """A line search whose accepted steps are checked against Armijo's condition on `function`."""
 
     function: object
-    inner: LineSearch = LineSearch()
+    inner: LineSearch = LineSearch(max_step=10.0)  # long enough for refusals
 
     def init(self, x):
         return self.inner.init(x)

@@ -40,7 +40,7 @@ def fedponos(
     xi^age, l counts past cuts.
     Paper: Galli, Rauhut and Schmidt, Don't be so Monotone: Relaxing Stochastic Line Search, NeurIPS
     2023.
-    Special case: xi 0 and a constant first guess: FedSLS.
+    Special case: xi 0 and a constant first guess: FedSLS with this max_step.
     """
     # the guess shrinks with the cuts of the searches before it, which the reset remembers
     guess = PolyakGuess(c_polyak, lower, min_step, remember)
@@ -71,7 +71,7 @@ def fedsalsa(
     the round (carry).
     Paper: Kenneweg et al., No learning rates needed: Introducing SALSA - Stable Armijo Line Search
     Adaptation, IJCNN 2024.
-    Special case: beta 0 and rarest 1: FedSLS with Grow(grow, per=1).
+    Special case: beta 0 and rarest 1: FedSLS with Grow(grow, per=1) and this max_step.
     """
     search = LineSearch(
         Armijo(c),
