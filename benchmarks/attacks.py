@@ -32,7 +32,12 @@ from fedstep.execute.task import Task
 from fedstep.models.text import named_model
 from fedstep.run.simulate import Simulation
 
-METHODS = ("fedavg(step=0.5)", "fedsls", "fedexpsls", "fedpace")
+METHODS = (
+    "fedavg(step=0.5)",
+    "fedsls(max_step=10.0)",
+    "fedexpsls(max_step=10.0, readout=LastTwo())",
+    "fedpace",
+)
 # those that send more: a control variate, a gradient, the number of steps, a probe, scales
 TALKATIVE = (
     "fedpace",

@@ -22,7 +22,12 @@ from fedstep.data import tasks
 from fedstep.execute import Cohort
 
 STORE = Path(__file__).parent / "results" / "honest.jsonl"
-METHODS = ("fedavg(step=1.0)", "fedsls", "fedexpsls", "fedpace")
+METHODS = (
+    "fedavg(step=1.0)",
+    "fedsls(max_step=10.0)",
+    "fedexpsls(max_step=10.0, readout=LastTwo())",
+    "fedpace",
+)
 SEEDS = (0, 1)
 ROUNDS, A_ROUND = 100, 20
 
