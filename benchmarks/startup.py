@@ -27,7 +27,7 @@ task = demo.problem("synthetic")
 demo.run(task, "fedsls", 1, 0)
 assert "torch" in sys.modules
 """
-RESULTS = ROOT / "results" / "femnist-logreg"
+RESULTS = ROOT / "results" / "cifar10-lenet"
 
 
 def commands(scratch: str) -> dict[str, tuple[list[str], float]]:

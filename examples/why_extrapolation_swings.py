@@ -1,6 +1,6 @@
 """Where along the server's direction is the loss least, and where does extrapolation go?
 
-    python examples/why_extrapolation_swings.py --data DIRECTORY [--max-step 10] [--rounds 60]
+    python examples/why_extrapolation_swings.py --data DIRECTORY [--max-step 1] [--rounds 60]
 
 Runs FedExpSLS on FEMNIST (softmax regression) and evaluates, in every fifth round, the loss over all clients along x + eta D.
 FedExP's rule assumes that the clients' deltas point towards a common minimiser (interpolation). Where clients fit their own few
@@ -34,7 +34,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--data", type=Path, default=None)
-    options.add_argument("--max-step", type=float, default=10.0)
+    options.add_argument("--max-step", type=float, default=1.0)
     options.add_argument("--rounds", type=int, default=60)
     given = options.parse_args()
     torch.set_num_threads(1)

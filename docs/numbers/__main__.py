@@ -1,7 +1,7 @@
 """Make every number of the README and of docs/ anew from the committed results.
 
     python docs/numbers              tables and sentences
-    python docs/numbers --figures    and the figures of docs/evidence.md
+    python docs/numbers --figures    and the figures of docs/evidence.md and docs/paper-results.md
 
 A test does the same and compares: tests/front/test_numbers.py.
 """
@@ -12,6 +12,7 @@ import argparse
 
 from answers import draw_all
 from pages import ROOT
+from paper_figures import draw_paper
 from registry import made, pages
 
 
@@ -22,6 +23,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.figures:
         draw_all()
+        draw_paper()
     for page in pages():
         path = ROOT / page
         text = made(page)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from answers import answer_blocks
-from evidence_aim import aim_table, lead_table, printed_table, short_table
+from evidence_aim import aim_table, lead_table, paper_table, short_table
 from evidence_costs import cost_table, has_rivals
 from evidence_curves import REMEMBERING, TABLES, curve_table, whole_groups
 from evidence_grids import grid_table
@@ -20,7 +20,7 @@ PAGE = "docs/evidence.md"
 def blocks() -> Iterator[Block]:
     """The tasks, then what reviewers asked."""
     yield Block("README.md", "evidence", short_table)
-    yield Block("docs/paper.md", "four tasks", printed_table)
+    yield Block("README.md", "paper", paper_table)
     yield Block(PAGE, "aim", aim_table)
     yield Block(PAGE, "lead", lead_table)
     yield Block(PAGE, "averages", readout_table)

@@ -1,4 +1,4 @@
-"""The default against the best rival of every task: tables of docs/evidence.md, paper.md and the README."""
+"""The default against the best rival of every task: tables of docs/evidence.md and the README."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from statistics import fmean
 
-from evidence_costs import Standing, cost_cells, difference_text, has_rivals, standing
-from evidence_curves import BOTH, KNOWN, OURS, REMEMBERING, TABLES, Table, in_percent, spread_text
+from evidence_costs import Standing, cost_cells, difference_text, has_rivals, rivals_of, standing
+from evidence_curves import KNOWN, OURS, REMEMBERING, TABLES, Table, in_percent, spread_text
 from fedstep.analysis.curves import metric_column
 from fedstep.analysis.group import Group, primary_metric
-from fedstep.analysis.statistics import Spread, difference
+from fedstep.analysis.statistics import difference
 from fedstep.analysis.summary import by_seed
 
 QUARTERS = (1, 2, 3, 4)
@@ -94,7 +94,8 @@ def lead_table(label: str = OURS) -> str:
     for table in tasks_of(label):
         groups = standing(table).groups
         ours = mean_accuracies(groups[label])
-        rivals = {each: mean_accuracies(groups[each]) for each in groups if each not in BOTH}
+        theirs = rivals_of(list(groups.values()))
+        rivals = {group.label: mean_accuracies(group) for group in theirs}
         cells = [table.name]
         for quarter in QUARTERS:
             cells.append(lead_cell(ours, rivals, table.rounds[-1] * quarter // 4))
@@ -168,30 +169,30 @@ def remembering_text(table: Table) -> str:
     return f"{spread_text(in_percent(method.score))}; {reach}"
 
 
-def printed_table() -> str:
-    """The paper's methods as printed, on every task."""
-    labels = ("FedSLS", "FedExpSLS", "FedAvg")
+def paper_table() -> str:
+    """The paper's methods on every task, for the README."""
     lines = [
         "| task | FedSLS | FedExpSLS | FedAvg, tuned | best rival | FedPace |",
         "|---" * 6 + "|",
     ]
     for table in tasks_of(OURS):
         found = standing(table)
-        scores = {method.label: method.score for method in found.methods}
-        cells = [table.name]
-        for label in labels:
-            cells.append(score_text(scores, label))
-        cells.append(f"{found.rival.label}: {score_text(scores, found.rival.label)}")
-        cells.append(score_text(scores, OURS))
-        lines.append("| " + " | ".join(cells) + " |")
+        labels = ("FedSLS", "FedExpSLS", "FedAvg", found.rival.label, OURS)
+        cells = [score_text(found, label) for label in labels]
+        cells[3] = f"{found.rival.label}: {cells[3]}"
+        lines.append(f"| {table.name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def score_text(scores: Mapping[str, Spread], label: str) -> str:
-    """What a method ends at, in per cent."""
-    if label not in scores:
+def score_text(found: Standing, label: str) -> str:
+    """What a method ends at, in per cent, and of how many seeds where some are missing."""
+    if label not in found.groups:
         return "not run"
-    return spread_text(in_percent(scores[label]))
+    method = found.of(label)
+    text = spread_text(in_percent(method.score))
+    if method.seeds < found.ours.seeds:
+        text += f" ({method.seeds} of {found.ours.seeds} seeds)"
+    return text
 
 
 def yes_no(holds: bool) -> str:

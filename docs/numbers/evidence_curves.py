@@ -27,6 +27,7 @@ KNOWN = {
 }
 # a tuned rival that ships an average of its models, as the default does
 AVERAGED = ", averaged"
+FIRST_STEP = ", first step "  # a line search at another first step: docs/paper-results.md
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,11 @@ def groups_of(table: Table) -> list[Group]:
 @cache
 def whole_groups(table: Table) -> list[Group]:
     """The methods of a task with the runs that reached the last round, as they were published."""
-    return [group for group in every_whole_group(table) if not group.label.endswith(AVERAGED)]
+    return [
+        group
+        for group in every_whole_group(table)
+        if not group.label.endswith(AVERAGED) and FIRST_STEP not in group.label
+    ]
 
 
 @cache

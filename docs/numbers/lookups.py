@@ -23,7 +23,6 @@ from fedstep.analysis.summary import MethodSummary
 from fedstep.leaderboard.read import read_board
 from fedstep.leaderboard.standing import Standing as Place
 from pages import RESULTS
-from studies import compared
 
 Number = Callable[[], str]
 
@@ -92,17 +91,6 @@ def of_seed(name: str, label: str, seed: int, number: int) -> Number:
     return found
 
 
-def final_of_seed(name: str, label: str, seed: int) -> Number:
-    """What one seed ends at, in per cent."""
-
-    def found() -> str:
-        runs = group(name, label)
-        column = primary_metric([runs]).name
-        return f"{100 * runs.runs[seed].final(column):.1f}"
-
-    return found
-
-
 def worst(name: str, label: str) -> Number:
     """The mean of the tenth of the clients that fare worst, in per cent."""
     return lambda: f"{100 * worst_tenth(group(name, label), task(name)).mean:.1f}"
@@ -134,17 +122,6 @@ def whole(number: float) -> str:
     return "never" if math.isinf(number) else f"{number:.0f}"
 
 
-def study_final(study: str, label: str, digits: int = 1) -> Number:
-    """Of a method of a study, as `fedstep compare` has it."""
-
-    def found() -> str:
-        methods = compared(study).methods
-        score = next(each.score for each in methods if each.label == label)
-        return f"{100 * score.mean:.{digits}f}"
-
-    return found
-
-
 @cache
 def places() -> dict[tuple[str, str], Place]:
     """The standings of the leaderboard by track and entry."""
@@ -168,14 +145,3 @@ def track_score(track: str, entry: str) -> Number:
 def track_target(track: str) -> Number:
     """What is to be reached, in per cent."""
     return lambda: f"{100 * places()[track, 'fedpace'].outcome.track.target:.1f}"
-
-
-def paper(label: str) -> MethodSummary:
-    """A method of the study of the paper's methods."""
-    methods = compared("femnist-logreg").methods
-    return next(found for found in methods if found.label == label)
-
-
-def paper_gap(label: str) -> Number:
-    """By how many points a method ends below tuned FedAvg there."""
-    return lambda: f"{100 * (paper('FedAvg').score.mean - paper(label).score.mean):.1f}"

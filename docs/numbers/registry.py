@@ -6,6 +6,7 @@ from functools import cache
 
 import evidence
 import measured
+import paper
 import said
 import speed
 import standings
@@ -19,7 +20,7 @@ def blocks() -> tuple[Block, ...]:
     """Every table that is made."""
     return tuple(
         block
-        for source in (evidence, standings, studies, measured, speed)
+        for source in (evidence, paper, standings, studies, measured, speed)
         for block in source.blocks()
     )
 

@@ -27,7 +27,7 @@ BY_HAND = {
     "README.md": {
         "| method | accuracy, last tenth | rounds |": "`fedstep demo` itself, one seed, on any machine",
     },
-    "docs/femnist.md": {
+    "docs/paper.md": {
         "| round | eta_g | best eta |": "a script that looks into single rounds",
     },
     "docs/leaderboard.md": {

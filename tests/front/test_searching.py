@@ -46,7 +46,7 @@ def test_it_learns_with_every_rule(rule):
 def test_the_slope_at_a_trial_leaves_the_parameters_where_the_step_ends():
     model, loss = task()
     model.eval()
-    optimizer = Searching(model.parameters(), LineSearch(StrongWolfe(0.1, 0.5)))
+    optimizer = Searching(model.parameters(), LineSearch(StrongWolfe(0.1, 0.5), max_step=10.0))
     params = list(model.parameters())
     before = torch.cat([p.detach().reshape(-1).clone() for p in params])
     g = torch.cat([v.reshape(-1) for v in torch.autograd.grad(loss(), params)])

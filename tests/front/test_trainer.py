@@ -445,17 +445,18 @@ def test_bytes_of_pictures_are_no_columns_of_other_scales():
 def test_the_committed_runs_would_have_said_nothing():
     from pathlib import Path
 
-    from fedstep.run.packed import unpack
+    from fedstep.analysis.results import labelled_runs
     from fedstep.run.record import RoundReport
     from fedstep.training.early import Chance, outcome_lines, search_lines
 
-    home = Path(__file__).parents[2] / "results/femnist-logreg"
-    runs = unpack(home / "results.jsonl.gz")
+    runs = labelled_runs(Path(__file__).parents[2] / "results/femnist-pace")
     assert runs
     lines = {}
-    for name, run in runs.items():
-        rows = [RoundReport.from_dict(row) for row in run.rows[:5]]
+    for run in runs:
+        name = f"{run.label}, seed {run.job.seed}"
+        rows = [RoundReport.from_dict(row) for row in run.stored.rows[:5]]
         told = [*search_lines(rows), *outcome_lines(rows, Chance(1 / 62, 10_000))]
         if told:
             lines[name] = told
-    assert not lines
+    # FedDoG begins with steps of a millionth: after five rounds it has learnt nothing
+    assert {name.partition(",")[0] for name in lines} <= {"FedDoG"}
