@@ -91,17 +91,6 @@ def of_seed(name: str, label: str, seed: int, number: int) -> Number:
     return found
 
 
-def final_of_seed(name: str, label: str, seed: int) -> Number:
-    """What one seed ends at, in per cent."""
-
-    def found() -> str:
-        runs = group(name, label)
-        column = primary_metric([runs]).name
-        return f"{100 * runs.runs[seed].final(column):.1f}"
-
-    return found
-
-
 def worst(name: str, label: str) -> Number:
     """The mean of the tenth of the clients that fare worst, in per cent."""
     return lambda: f"{100 * worst_tenth(group(name, label), task(name)).mean:.1f}"

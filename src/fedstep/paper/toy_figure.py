@@ -28,7 +28,7 @@ def toy_figure(
     fig, (left, middle, right) = plt.subplots(
         1,
         3,
-        figsize=(15, 4.6),
+        figsize=(12.5, 4.4),
         layout="constrained",
     )
     fig.suptitle(title)
