@@ -78,7 +78,7 @@ def test_the_model_given_is_not_changed():
 
 
 def test_trained_model_is_the_readout():
-    result = fedstep.fit(net(), clients(), "fedexpsls", rounds=3)
+    result = fedstep.fit(net(), clients(), "fedexp", rounds=3)
     flat = torch.cat([p.detach().reshape(-1) for p in result.model.parameters()])
     assert torch.equal(flat, result.x)
     assert not torch.equal(result.x, result.server.x)
