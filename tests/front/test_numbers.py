@@ -24,6 +24,9 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(
 # Tables with measured numbers that nothing under results/ or benchmarks/results/ gives, by how
 # their heads begin, and why.
 BY_HAND = {
+    "docs/authors.md": {
+        "| | the paper prints | its program": "constants that were read in a program, not measured",
+    },
     "README.md": {
         "| method | accuracy, last tenth | rounds |": "`fedstep demo` itself, one seed, on any machine",
     },

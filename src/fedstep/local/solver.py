@@ -187,12 +187,7 @@ class LocalSolver(ABC):
             ),
         )
 
-    def gradient(
-        self,
-        ctx: Context,
-        x: Vec,
-        batches: Iterable[LiveBatch],
-    ) -> tuple[Vec, Trace]:
+    def gradient(self, ctx: Context, x: Vec, batches: Iterable[LiveBatch]) -> tuple[Vec, Trace]:
         """The gradient of the client's loss over all its batches.
 
         Each batch counts by its share of the samples.
@@ -229,12 +224,7 @@ class LocalSolver(ABC):
             return {}
         return state.step
 
-    def _begin(
-        self,
-        ctx: Context,
-        x: Vec,
-        companion: Companion,
-    ) -> SolverState:
+    def _begin(self, ctx: Context, x: Vec, companion: Companion) -> SolverState:
         """The state before the first local step of a round."""
         # a correction that keeps the server's statistics may steer the direction, too
         sent_for_direction = {
@@ -247,13 +237,7 @@ class LocalSolver(ABC):
             move=self.move.begin(x, ctx.shared.move),
         )
 
-    def _step(
-        self,
-        phi: Objective,
-        x: Vec,
-        state: SolverState,
-        counted: bool,
-    ) -> LocalStep:
+    def _step(self, phi: Objective, x: Vec, state: SolverState, counted: bool) -> LocalStep:
         """One local step: phi -> (f, g) -> d -> eta -> x + eta d.
 
         counted: whether the companion will be told the gradient.
