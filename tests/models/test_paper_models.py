@@ -166,7 +166,7 @@ def test_resnet_uses_the_whole_last_map_and_two_groups() -> None:
         (lambda: logistic(classes=0), r"logistic\(classes=0\)"),
         (lambda: mlp(4, 0, 2), r"mlp\(hidden=0\)"),
         (lambda: cifar_cnn(-1), r"cifar_cnn\(classes=-1\)"),
-        (lambda: resnet18(10, groups=3), r"resnet18\(groups=3\): must divide 64"),
+        (lambda: resnet18(10, groups=3), r"resnet18\(groups=3\): must divide width=64"),
         (lambda: char_lstm(layers=0), r"char_lstm\(layers=0\)"),
     ],
 )
