@@ -14,7 +14,7 @@ One round, with D_i = x_i - x the delta of client i and g the gradient of a batc
               of its geometric mean over rounds 5 to 10
               m <- b m + (1 - b) D,  b = min(0.9, t / (t + 20));  v <- 0.9 v + 0.1 D^2;  r = sqrt v
               x <- x + f (1 + b / 1.8) |r| u / |u|,  u = m / (r + rms r)
-              log s <- log s + gain (c - max(0, o)),  s <= 1, and s >= s_10 / 5 after round 10
+              log s <- log s + gain (c - max(0, o)),  s <= 1, and s >= s_10 sqrt(10 / t) after round 10
               log f <- log f + gain c,  1 <= f <= 2;  c = cos(D, M),  M <- 0.9 M + 0.1 D
     shipped   the mean of all x_t with weights t^8
 
@@ -57,7 +57,7 @@ class Server:
     logs: list[float] = field(default_factory=list)  # log T of the searched rounds
     log_s: float = 0.0
     log_f: float = 0.0
-    least: float = -inf  # of log_s
+    held_log_s: float = -inf  # when T is held
     gain: float = 1.0
     weight: float = 0.0  # of all deltas in m
     usual: float = 0.0  # median length of the last round's deltas; 0: not known yet
@@ -193,10 +193,12 @@ def set_pace(server: Server, delta: Tensor, overshoot: float) -> None:
         server.gain = 0.5
     server.M = 0.9 * server.M + 0.1 * delta
     change = server.gain * (agreement - max(0.0, overshoot))
-    server.log_s = min(0.0, max(server.least, server.log_s + change))
+    # no faster than 1 / sqrt(t): an average over rounds then still moves
+    least = server.held_log_s + log(SEARCHED / server.round) / 2
+    server.log_s = min(0.0, max(least, server.log_s + change))
     server.log_f = min(log(2), max(0.0, server.log_f + server.gain * agreement))
     if server.round == SEARCHED:
-        server.least = server.log_s - log(5)
+        server.held_log_s = server.log_s
 
 
 def value_and_gradient(loss: Loss, x: Tensor, batch: Batch) -> tuple[float, Tensor]:
